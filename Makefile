@@ -1,0 +1,39 @@
+# Each target is one command; `make help` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup image demo test lint types unit e2e bench lab-up lab-down
+
+help: ## show this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+setup: ## install what is missing on this machine, make .venv
+	scripts/setup-host
+
+image: setup ## build the container image
+	.venv/bin/python images/build.py
+
+demo: ## two virtual nodes, the playbook, the verdict (KEEP=1 leaves the lab up)
+	scripts/demo
+
+test: ## everything: lint, types, unit tests, end-to-end tests in the lab
+	scripts/test
+
+lint: ## formatting and lint
+	scripts/test lint
+
+types: ## static types
+	scripts/test types
+
+unit: ## tests without guests
+	scripts/test unit
+
+e2e: ## tests in the lab
+	scripts/test e2e
+
+bench: setup ## the numbers in benchmarks/
+	.venv/bin/python -m benchmarks
+
+lab-up: image ## the lab `default`: two virtual nodes with the image
+	python3 -m lab up
+
+lab-down: ## end the lab `default`
+	python3 -m lab down
