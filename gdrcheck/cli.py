@@ -1,0 +1,242 @@
+"""The command ``gdrcheck``: parses options, hands over, turns expected errors into exit code 2.
+
+Each command imports what it needs when it runs, so that ``gdrcheck node`` starts fast and the
+command line works where parts of the software, such as pyverbs, are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gdrcheck import __version__
+from gdrcheck.outcome import InputError
+
+Handler = Callable[[argparse.Namespace], int]
+
+OK = 0
+INPUT_ERROR = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+_EXAMPLES = """\
+examples:
+  gdrcheck profile check inventory/profiles/h200.yml
+  gdrcheck explain MR-ENOMEM-MEMLOCK
+  gdrcheck variables
+
+exit codes: 0 done or PASS, 1 FAIL, 2 INCOMPLETE or wrong input
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command in ``argv`` (default: the process's own) and return its exit code."""
+    args = _parser().parse_args(argv)
+    handler: Handler = args.handler
+    try:
+        code = handler(args)
+        sys.stdout.flush()
+    except InputError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return INPUT_ERROR
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone, as with `| head`; without this Python complains again at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gdrcheck",
+        description="Tells whether every GPU of a cluster can use every NIC it should, directly.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gdrcheck {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_explain(commands)
+    _add_profile(commands)
+    _add_variables(commands)
+    _add_schema(commands)
+    _add_prepare(commands)
+    _add_node(commands)
+    _add_merge(commands)
+    return parser
+
+
+_Commands = argparse._SubParsersAction  # argparse has no public name for it
+
+
+def _add(
+    commands: _Commands[argparse.ArgumentParser], name: str, text: str, handler: Handler
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(handler=handler)
+    return parser
+
+
+def _add_explain(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "explain", "what a finding's code means and what to do", _explain)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("code", nargs="?", metavar="CODE", help="for example PORT-NOT-ACTIVE")
+    what.add_argument("--list", action="store_true", help="all codes with their titles")
+    what.add_argument("--markdown", action="store_true", help="all codes as a page")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _explain(args: argparse.Namespace) -> int:
+    from gdrcheck.findings import catalogue, show
+
+    if args.markdown:
+        print(show.as_markdown(catalogue.ENTRIES), end="")
+    elif args.list and args.json:
+        _print_json([entry.model_dump(mode="json") for entry in catalogue.ENTRIES])
+    elif args.list:
+        print(show.as_list(catalogue.ENTRIES))
+    elif args.json:
+        _print_json(catalogue.entry(args.code).model_dump(mode="json"))
+    else:
+        print(show.as_text(catalogue.entry(args.code)))
+    return OK
+
+
+def _add_profile(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("profile", help="check a profile, or list its keys")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    check = _add(actions, "check", "say all that is wrong in a profile", _profile_check)
+    check.add_argument("file", type=Path, metavar="FILE", help="for example profiles/h200.yml")
+    check.add_argument("--json", action="store_true", help="print the profile, defaults filled in")
+    _add(actions, "schema", "print the profile's JSON Schema", _profile_schema)
+
+
+def _profile_check(args: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from gdrcheck.profile_file import load_profile
+
+    profile = load_profile(args.file, datetime.now(UTC).date())
+    if args.json:
+        print(profile.model_dump_json(indent=2))
+        return OK
+    print(f"{args.file}: valid")
+    for key in profile.missing_core():
+        print(f"{args.file}: {key} is left out: the verdict will be INCOMPLETE at best")
+    return OK
+
+
+def _profile_schema(_args: argparse.Namespace) -> int:
+    from gdrcheck.schemas import schema_text
+
+    print(schema_text("profile"), end="")
+    return OK
+
+
+def _add_variables(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "variables", "the inventory variables that gdrcheck knows", _variables)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _variables(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from gdrcheck.variables import VARIABLES, as_text
+
+    if args.json:
+        _print_json([asdict(variable) for variable in VARIABLES])
+    else:
+        print(as_text(VARIABLES))
+    return OK
+
+
+def _add_schema(commands: _Commands[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "schema", "the JSON Schemas of gdrcheck's files", _schema)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("name", nargs="?", metavar="NAME", help="for example events")
+    what.add_argument("--list", action="store_true", help="the names of all schemas")
+    what.add_argument("--write", type=Path, metavar="DIR", help="write all of them to DIR")
+
+
+def _schema(args: argparse.Namespace) -> int:
+    from gdrcheck import schemas
+
+    if args.list:
+        print("\n".join(schemas.names()))
+    elif args.write is not None:
+        for path in schemas.write(args.write):
+            print(path)
+    else:
+        print(schemas.schema_text(args.name), end="")
+    return OK
+
+
+def _add_prepare(commands: _Commands[argparse.ArgumentParser]) -> None:
+    text = "check inventory and profiles and make a run's folder; for the playbook"
+    parser = _add(commands, "prepare", text, _prepare)
+    parser.epilog = "Reads the inventory as JSON from standard input, answers in JSON."
+    parser.add_argument(
+        "--playbook-dir", type=Path, required=True, metavar="DIR", help="folder of the playbook"
+    )
+    parser.add_argument(
+        "--results-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder for the results of all runs (default: gdrcheck_results_dir)",
+    )
+
+
+def _prepare(args: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from gdrcheck.prepare import MAX_INPUT_BYTES, parse_inventory, prepare
+
+    inventory = parse_inventory(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1))
+    prepared = prepare(inventory, args.playbook_dir, args.results_dir, datetime.now(UTC))
+    print(prepared.model_dump_json())
+    return OK
+
+
+def _add_node(commands: _Commands[argparse.ArgumentParser]) -> None:
+    from gdrcheck.node.options import add_arguments
+
+    text = "run the checks of one node; the container's entry point"
+    add_arguments(_add(commands, "node", text, _node))
+
+
+def _node(args: argparse.Namespace) -> int:
+    from gdrcheck.node.command import run_node
+
+    return run_node(
+        run_file=args.run,
+        secret_file=args.secret,
+        node=args.node,
+        out=args.out,
+        lock=args.lock,
+        present=args.present,
+    )
+
+
+def _add_merge(commands: _Commands[argparse.ArgumentParser]) -> None:
+    from gdrcheck.results.options import add_arguments
+
+    text = "merge the results of all nodes into one JUnit file and one verdict"
+    add_arguments(_add(commands, "merge", text, _merge))
+
+
+def _merge(args: argparse.Namespace) -> int:
+    from gdrcheck.results import merge
+
+    return merge.main(args)
+
+
+def _print_json(data: object) -> None:
+    import json
+
+    print(json.dumps(data, indent=2, ensure_ascii=False))

@@ -1,0 +1,181 @@
+"""Codes about moving data between two nodes."""
+
+from __future__ import annotations
+
+from gdrcheck.findings.model import Entry
+
+ENTRIES = (
+    Entry(
+        code="PAIR-DATA-CORRUPT",
+        title="Data arrived wrong",
+        meaning=(
+            "The transfer completed without an error, but bytes at the sink differ from what the "
+            "source sent. Nothing else would have noticed."
+        ),
+        evidence=(
+            "Operation, size, iteration, first wrong offset, number of wrong bytes, expected and "
+            "received bytes, and what they look like: poison (never written), the previous "
+            "iteration (stale), zeros, shifted, other."
+        ),
+        causes=(
+            "Poison or stale data: a write became visible only after its completion (ordering "
+            "between NIC and memory), or went elsewhere.",
+            "Zeros: an IOMMU or a PCIe bridge answered reads or dropped writes.",
+            "Shifted: an offset was lost when memory was registered or addressed.",
+            "Other: defective memory, PCIe path or NIC.",
+        ),
+        repair=(
+            "Do not use this pair. Repeat it alone to see whether it is always the same end.",
+            "Look for IOMMU faults and PCIe errors: dmesg | grep -i -E 'IO_PAGE_FAULT|DMAR|AER'.",
+            "Check that the NIC's firmware does not force relaxed ordering: mlxconfig -d SLOT "
+            "query | grep PCI_WR_ORDERING.",
+            "Compare firmware, BIOS settings and driver with a good node; swap the NIC.",
+        ),
+        source="ibv_post_send(3), ibv_reg_mr(3), PCI Express Base Specification (ordering rules)",
+    ),
+    Entry(
+        code="PAIR-GUARD-BROKEN",
+        title="Bytes outside the message were overwritten",
+        meaning=(
+            "Guard bytes before or behind the destination changed during a transfer: the NIC "
+            "wrote where it was not told to. Neighbouring data is silently destroyed."
+        ),
+        evidence="The guard zone, the offset of its first changed byte, operation and size.",
+        causes=(
+            "An offset or a length was lost when memory was registered or addressed.",
+            "A fault in the NIC's firmware or in the provider.",
+            "Defective memory, or another process or device writing there.",
+        ),
+        repair=(
+            "Do not use this NIC for anything until it is explained.",
+            "Repeat alone; compare driver, rdma-core and firmware with a good node.",
+            "Run a memory test on the node if the offsets differ each time.",
+        ),
+        source="ibv_post_send(3), ibv_reg_mr(3)",
+    ),
+    Entry(
+        code="PAIR-COMPLETION",
+        title="A transfer ended with an error completion",
+        meaning=(
+            "A work request completed with a status other than success and other than exhausted "
+            "retries, or nothing completed within the deadline. The status names the end that "
+            "complained."
+        ),
+        evidence="Completion status, vendor error, operation, size, iteration; both ends' view.",
+        causes=(
+            "LOC_PROT_ERR: the NIC could not reach local memory; access control on PCIe switches "
+            "or an IOMMU in the way, or the wrong address.",
+            "LOC_LEN_ERR or REM_INV_REQ_ERR: message larger than the buffer, path MTU that differs "
+            "between the ends, or no room for READ requests.",
+            "REM_ACCESS_ERR: wrong key or address, or memory registered without that right.",
+            "RNR_RETRY_EXC_ERR: the receiver had posted no receive in time.",
+            "WR_FLUSH_ERR: a consequence; look for the first error on either end.",
+            "DEADLINE: packets lost without an end, or the other end stopped.",
+        ),
+        repair=(
+            "Look at the first status that is not WR_FLUSH_ERR, on both ends.",
+            "Read the NIC driver's messages on that end: dmesg -T | grep -i -E 'mlx5|cqe|rxe'.",
+            "LOC_PROT_ERR: check access control services on the bridges (lspci -vvv, ACSCtl) "
+            "and the IOMMU mode.",
+            "Length errors: compare the MTU of both interfaces and of the switches.",
+        ),
+        source="ibv_poll_cq(3), InfiniBand Architecture Specification vol. 1, ch. 9 and 11",
+    ),
+    Entry(
+        code="PAIR-RETRY-EXCEEDED",
+        title="The other end did not acknowledge: retries exceeded",
+        meaning=(
+            "The sender repeated a packet as often as allowed and got no acknowledgement "
+            "(RETRY_EXC_ERR). Packets do not reach the other NIC, or its answers do not come back."
+        ),
+        evidence="Status and vendor error, GID index, GID, type and interface of both ends, MTU.",
+        causes=(
+            "The data link between the two nodes is down, or a switch drops the packets.",
+            "The ends use GIDs that do not reach each other: different RoCE versions, subnets or "
+            "VLANs.",
+            "A firewall blocks UDP port 4791 (RoCE v2).",
+            "Several interfaces in one subnet, and another one answers ARP for the address.",
+            "The path MTU is larger than what the network carries: small messages pass.",
+            "InfiniBand: the partition key does not match, or the subnet has no route.",
+            "The other end's queue pair was gone already: its process died.",
+        ),
+        repair=(
+            "Ping between the addresses behind both GIDs, through the data interfaces: "
+            "ping -I IFACE ADDRESS.",
+            "Look at the port counters on both ends before and after: local_ack_timeout_err, "
+            "packet_seq_err, out_of_sequence.",
+            "Check the firewall: nft list ruleset | grep 4791.",
+            "Compare ip neigh with the other NIC's MAC address; set arp_ignore=1 and "
+            "arp_announce=2 if they differ.",
+            "Ping with large packets that must not be fragmented: ping -M do -s 4096.",
+        ),
+        source="ibv_poll_cq(3), ibv_modify_qp(3), RoCEv2 annex A17, Linux Documentation/networking/"
+        "ip-sysctl.rst",
+    ),
+    Entry(
+        code="PAIR-CONNECT-FAILED",
+        title="A queue pair could not be connected",
+        meaning=(
+            "Moving a queue pair to ready-to-receive or ready-to-send failed on one end, before "
+            "any data was sent."
+        ),
+        evidence="The state that was wanted, the errno, and what both ends exchanged.",
+        causes=(
+            "EINVAL: the chosen GID index is not in the table any more, or the path MTU exceeds "
+            "what the port can do.",
+            "ENODEV: the GID's interface is in another network namespace.",
+            "ETIMEDOUT, EHOSTUNREACH, ENETUNREACH: no route, or the other end's address did not "
+            "resolve to a MAC address.",
+            "The port went down.",
+        ),
+        repair=(
+            "Check the route and the neighbour: ip route get ADDRESS; ip neigh show.",
+            "Compare the GID tables of both ends: rdma link show.",
+            "Check that both ports are active: rdma link show.",
+        ),
+        source="ibv_modify_qp(3), Linux drivers/infiniband/core/addr.c and verbs.c",
+    ),
+    Entry(
+        code="PAIR-MTU",
+        title="Small messages pass and large ones fail",
+        meaning=(
+            "Every message up to some size arrived and larger ones did not: somewhere on the path "
+            "the largest allowed packet is smaller than the path MTU of the queue pair."
+        ),
+        evidence="The largest size that passed, the smallest that failed, path and interface MTU.",
+        causes=(
+            "A switch port or a routed hop has a smaller MTU than the interfaces of the nodes.",
+            "The two interfaces have different MTUs and were changed after the ports came up.",
+            "The interface's MTU leaves no room for the RoCE headers.",
+        ),
+        repair=(
+            "Find the border: ping -M do -s SIZE through the data interface.",
+            "Set the same MTU (for RoCE with 4096 bytes at least 4200) on both interfaces and on "
+            "every switch between them.",
+            "Or lower path_mtu in the profile to what the network carries.",
+        ),
+        source="ibv_modify_qp(3), ping(8), RoCEv2 annex A17",
+    ),
+    Entry(
+        code="PAIR-UNSTABLE",
+        title="Repeats of the same transfer disagree",
+        meaning=(
+            "A transfer failed and the same transfer, repeated alone, did not, or the other way "
+            "round. Both results are kept, and no end is named."
+        ),
+        evidence="The results of both attempts.",
+        causes=(
+            "A marginal link: bit errors, a flapping port, a failing transceiver.",
+            "Loss under load: flow control for RoCE is missing or set on the wrong priority.",
+            "A node that was busy or restarting something during one attempt.",
+        ),
+        repair=(
+            "Look at error counters of both ports and of the switch ports between them, twice, a "
+            "minute apart: symbol_error, link_downed, port_rcv_errors.",
+            "RoCE: compare trust mode, priority flow control and traffic class (mlnx_qos -i IFACE) "
+            "with the switches.",
+            "Repeat the run on this pair: ansible-playbook validate.yml --limit NODE1,NODE2.",
+        ),
+        source="perfquery(8), ethtool(8), IEEE 802.1Qbb",
+    ),
+)

@@ -1,0 +1,173 @@
+"""Codes about RDMA devices, their ports and their GIDs, on one node."""
+
+from __future__ import annotations
+
+from gdrcheck.findings.model import Entry
+
+ENTRIES = (
+    Entry(
+        code="PORT-DEVICE-MISSING",
+        title="An RDMA device that the profile promises is not there",
+        meaning=(
+            "Fewer RDMA devices match the profile's selectors than it promises rails. Everything "
+            "that needs the missing device is blocked by this finding."
+        ),
+        evidence="The devices in /sys/class/infiniband with slot and netdev, and the selectors.",
+        causes=(
+            "The driver of the NIC is not loaded, or failed to start the device.",
+            "The profile's selector names a device that is called otherwise on this node.",
+            "The RDMA subsystem is in exclusive network namespace mode, so the container sees "
+            "only devices that were moved into it.",
+            "The card is dead, unplugged, or switched off in the firmware.",
+            "A software device (rxe, siw) was removed with rdma link delete, or not added at boot.",
+        ),
+        repair=(
+            "List what there is: rdma link show; lspci -nn | grep -i -E 'infiniband|ethernet'.",
+            "Read the driver's messages: dmesg | grep -i -E 'mlx5|irdma|bnxt_re|rxe'.",
+            "Load the driver (for example modprobe mlx5_ib), or add the link again.",
+            "If the device only has another name, correct rails.nics in the profile.",
+            "Check rdma system show; in exclusive mode move the device or switch to shared.",
+            "If lspci does not list the card, reseat it.",
+        ),
+        source="rdma-link(8), rdma-system(8), Linux Documentation/ABI/stable/"
+        "sysfs-class-infiniband",
+    ),
+    Entry(
+        code="PORT-DEVICE-EXTRA",
+        title="More RDMA devices match the profile than it promises rails",
+        meaning=(
+            "The profile's selectors match more devices than there are rails. The first ones in "
+            "PCI order were taken for the rails, which may be the wrong ones."
+        ),
+        evidence="The devices that match, and the number of rails.",
+        causes=(
+            "The selector is too wide: it also matches ports for storage or management.",
+            "A virtual function or a software device (rxe, siw) was added.",
+            "rails.count is too small.",
+        ),
+        repair=(
+            "List the devices: rdma link show; ls -l /sys/class/infiniband.",
+            "Narrow rails.nics in the profile, for example by slot, or correct rails.count.",
+            "Remove a device that should not be there.",
+        ),
+        source="rdma-link(8), gdrcheck's own rule: NICs are selected, never all of them",
+    ),
+    Entry(
+        code="PORT-OPEN-FAILED",
+        title="A verbs device does not open",
+        meaning=(
+            "The kernel lists the device, but user space cannot get a verbs context for it: no "
+            "RDMA is possible from this container, whatever the state of the port."
+        ),
+        evidence="The errno of opening the device, and its /dev/infiniband/uverbsN with its mode.",
+        causes=(
+            "The character device is not in the container: sysfs shows every device of the host, "
+            "also those that were not passed in.",
+            "The image has no user-space provider for this device, or one older than the kernel's "
+            "interface.",
+            "SELinux or AppArmor denies access (EACCES).",
+            "The device cgroup does not allow it (EPERM).",
+            "The device is being reset, or its firmware has stopped.",
+        ),
+        repair=(
+            "Compare ls -l /dev/infiniband inside and outside the container.",
+            "Pass the devices in: --device /dev/infiniband, or the cluster's device plugin.",
+            "Compare ibv_devices with ls /sys/class/infiniband; if only the latter lists the "
+            "device, use an image with a newer rdma-core.",
+            "Look for denials: ausearch -m avc -ts recent, or dmesg | grep -i apparmor.",
+        ),
+        source="ibv_open_device(3), ibv_get_device_list(3), Linux drivers/infiniband/core/"
+        "uverbs_main.c",
+    ),
+    Entry(
+        code="PORT-NOT-ACTIVE",
+        title="A port is not active",
+        meaning="The port's logical state is not ACTIVE, so no queue pair can send through it.",
+        evidence="State, physical state, LID and subnet manager's LID of the port from sysfs.",
+        causes=(
+            "No link: cable or transceiver missing, broken or of the wrong kind; far end down.",
+            "Ethernet: the network interface below the device is administratively down.",
+            "InfiniBand, state INIT with a physical link: no subnet manager has configured the "
+            "port (the subnet manager's LID is 0).",
+            "The switch port is disabled or in an error state.",
+        ),
+        repair=(
+            "Read both states: rdma link show, or ibstat.",
+            "Physical state not LinkUp: check cable, transceiver and switch port.",
+            "Ethernet: ip link set IFACE up, and make it permanent.",
+            "InfiniBand in INIT: start a subnet manager (opensm or the switch's), check with "
+            "sminfo.",
+        ),
+        source="ibv_query_port(3), opensm(8), InfiniBand Architecture Specification vol. 1, ch. 7",
+    ),
+    Entry(
+        code="PORT-RATE-LOW",
+        title="A port runs below the promised rate",
+        meaning=(
+            "The port came up with fewer lanes or a lower speed than the profile promises. "
+            "Transfers are right, but cannot reach the bandwidth that was bought."
+        ),
+        evidence="The rate of the port as in /sys/class/infiniband/DEVICE/ports/PORT/rate.",
+        causes=(
+            "Cable or transceiver is made for a lower rate, or is marginal, so that the link "
+            "trained down.",
+            "The switch port is configured, or split, to a lower rate.",
+            "The NIC is a slower model than the profile says.",
+            "The firmware limits the port.",
+        ),
+        repair=(
+            "Read what is possible and what was negotiated: ethtool IFACE, or "
+            "ibportstate -D 0 PORT query.",
+            "Swap cable or transceiver with a good neighbour and see whether the fault moves.",
+            "Check speed, split and forward error correction of the switch port.",
+            "Correct rails.port_rate_gbps if the profile is wrong.",
+        ),
+        source="ibportstate(8), ethtool(8), Linux Documentation/ABI/stable/sysfs-class-infiniband",
+    ),
+    Entry(
+        code="PORT-LINK-LAYER",
+        title="A port has another link layer than promised",
+        meaning=(
+            "The profile promises InfiniBand and the port speaks Ethernet, or the other way round. "
+            "Addressing and switches would be of the wrong kind."
+        ),
+        evidence="/sys/class/infiniband/DEVICE/ports/PORT/link_layer.",
+        causes=(
+            "The port type in the firmware of a multi-protocol NIC is not the wanted one.",
+            "The selector in the profile matches a NIC that is meant for something else, for "
+            "example for storage.",
+            "The profile belongs to another group of nodes.",
+        ),
+        repair=(
+            "Read the port type: mlxconfig -d SLOT query | grep LINK_TYPE.",
+            "Change it with mlxconfig (LINK_TYPE_P1) and restart the node.",
+            "Or correct rails.nics or rails.link_layer in the profile.",
+        ),
+        source="Linux Documentation/ABI/stable/sysfs-class-infiniband, mlxconfig's manual",
+    ),
+    Entry(
+        code="PORT-GID-NONE",
+        title="A port has no usable GID",
+        meaning=(
+            "No entry of the port's GID table fits the profile: right type and address family, not "
+            "zero, not link-local, and on a network interface of this network namespace."
+        ),
+        evidence="All populated entries of the GID table with index, type and network interface.",
+        causes=(
+            "The network interface has no IP address, so that only the link-local entry exists.",
+            "The profile asks for an address family or a RoCE version that is not configured.",
+            "The entries belong to interfaces of another network namespace: the container does "
+            "not use the host's network.",
+            "InfiniBand: the subnet manager has not configured the port yet.",
+        ),
+        repair=(
+            "List the entries: rdma link show; grep . "
+            "/sys/class/infiniband/DEVICE/ports/1/gids/* (reading an empty slot's type gives "
+            "EINVAL, which is normal).",
+            "Give the interface an address: ip address show IFACE.",
+            "Start the container with --network host, or move the interface into it.",
+            "Correct gid.family and gid.type in the profile.",
+        ),
+        source="ibv_query_gid_ex(3), Linux drivers/infiniband/core/roce_gid_mgmt.c",
+    ),
+)

@@ -1,0 +1,104 @@
+"""What a check stands on. Each gate is pure and says which finding, if any, closes it.
+
+The check that owns a level raises the gate's finding as its failure; a check that stands on the
+level is blocked by the same finding, so one cause gives one failure.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from gdrcheck.facts import Facts, Port, Unreadable
+from gdrcheck.findings.model import Finding, Where
+from gdrcheck.outcome import Blocked, CheckFailure, ProbeError
+from gdrcheck.profile import Profile
+from gdrcheck.rails import Rail, selected_devices
+
+T = TypeVar("T")
+
+
+def device_missing(rail: Rail, facts: Facts) -> Finding | None:
+    """PORT-DEVICE-MISSING when the profile promises a device for the rail and none is there.
+
+    ProbeError when the list of devices could not be read.
+    """
+    if rail.missing is None:
+        return None
+    devices = readable(facts.rdma_devices, rail, "list of RDMA devices")
+    present = ", ".join(device.name for device in devices)
+    return Finding(
+        code="PORT-DEVICE-MISSING",
+        where=rail.where,
+        observed=f"RDMA devices: {present or 'none'}",
+        expected=f"a device for rail {rail.id}, {rail.nic}",
+    )
+
+
+def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
+    """PORT-DEVICE-EXTRA when the selectors match more devices than the profile has rails."""
+    matched = selected_devices(profile, facts)
+    if profile.rails is None or len(matched) <= profile.rails.count:
+        return None
+    return Finding(
+        code="PORT-DEVICE-EXTRA",
+        where=Where(node=facts.node),
+        observed=f"{len(matched)} devices match: {', '.join(device.name for device in matched)}",
+        expected=f"{profile.rails.count}",
+    )
+
+
+def port_of(rail: Rail) -> Port:
+    """The first port of the rail's device. ProbeError when sysfs shows none."""
+    if rail.device is None or not rail.device.ports:
+        raise ProbeError(f"{rail.where.text()}: sysfs shows no port", step="read ports")
+    return rail.device.ports[0]
+
+
+def port_not_active(rail: Rail) -> Finding | None:
+    """PORT-NOT-ACTIVE unless the port's state reads ACTIVE. ProbeError if it cannot be read."""
+    port = port_of(rail)
+    state = readable(port.state, rail, "port state")
+    if state == "ACTIVE":
+        return None
+    physical = port.physical_state
+    return Finding(
+        code="PORT-NOT-ACTIVE",
+        where=rail.where,
+        observed=f"state {state}",
+        expected="state ACTIVE",
+        evidence={
+            "physical state": physical if isinstance(physical, str) else physical.unreadable,
+            "netdevs": " ".join(rail.device.netdevs) if rail.device else "",
+        },
+    )
+
+
+def readable(value: T | Unreadable, rail: Rail, what: str) -> T:
+    """``value``, or ProbeError with the reason why ``what`` could not be read."""
+    if isinstance(value, Unreadable):
+        raise ProbeError(
+            f"{rail.where.text()}: {what} is unreadable: {value.unreadable}", step=f"read {what}"
+        )
+    return value
+
+
+def require_device(rail: Rail, facts: Facts) -> None:
+    """Blocked unless the rail has its device."""
+    _block(device_missing(rail, facts))
+
+
+def require_active_port(rail: Rail, facts: Facts) -> None:
+    """Blocked unless the rail has its device and the device's port is active."""
+    require_device(rail, facts)
+    _block(port_not_active(rail))
+
+
+def fail(finding: Finding | None) -> None:
+    """CheckFailure with ``finding``, or nothing when there is none."""
+    if finding is not None:
+        raise CheckFailure(finding)
+
+
+def _block(finding: Finding | None) -> None:
+    if finding is not None:
+        raise Blocked(f"{finding.code} at {finding.where.text()}")

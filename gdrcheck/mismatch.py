@@ -1,0 +1,31 @@
+"""The types that tell how received bytes differed from the expected ones.
+
+Apart from ``gdrcheck.pattern``, so that a process that only passes results on needs no numpy.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+LooksLike = Literal["poison", "previous iteration", "zeros", "shifted", "other"]
+
+
+class Mismatch(BaseModel):
+    """One message whose bytes were wrong.
+
+    ``first_bad_offset`` counts from the message's first byte. ``expected_hex`` and ``got_hex`` are
+    the same few bytes of the message, from ``excerpt_offset`` on. ``looks_like`` is judged over
+    all wrong bytes: ``poison`` was never written, ``previous iteration`` is stale, ``zeros`` was
+    lost, ``shifted`` is right data in the wrong place.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first_bad_offset: int = Field(ge=0)
+    bad_bytes: int = Field(ge=1)
+    excerpt_offset: int = Field(ge=0)
+    expected_hex: str
+    got_hex: str
+    looks_like: LooksLike

@@ -1,0 +1,151 @@
+"""The profile: what the owner promises of a group of nodes. Types only; reading is elsewhere.
+
+The *core* (GPUs and their model, rails, port rate, link layer) may be left out of a file, but then
+the verdict is INCOMPLETE: a machine that promised nothing cannot pass. ``missing_core`` says what.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import date
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gdrcheck.facts import LinkLayer
+from gdrcheck.findings.model import CodeName
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Gpus(_Model):
+    """GPUs per node. ``model`` is a shell pattern over the name that the driver gives."""
+
+    count: int = Field(ge=0, le=64)
+    model: str | None = None
+
+    @model_validator(mode="after")
+    def _model_named(self) -> Gpus:
+        if self.count and not self.model:
+            raise ValueError(
+                "model is missing; expected the name of the GPUs that were bought, for example "
+                '"NVIDIA H200"'
+            )
+        return self
+
+
+class NicSelector(_Model):
+    """Selects NICs by one of: RDMA device name, PCI slot, netdev. Each is a shell pattern."""
+
+    name: str | None = None
+    slot: str | None = None
+    netdev: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> NicSelector:
+        if sum(value is not None for value in (self.name, self.slot, self.netdev)) != 1:
+            raise ValueError("expected exactly one of name, slot, netdev")
+        return self
+
+    def matches(self, *, name: str, slot: str | None, netdev: str | None) -> bool:
+        """Whether a NIC with these identities is selected."""
+        for pattern, value in ((self.name, name), (self.slot, slot), (self.netdev, netdev)):
+            if pattern is not None:
+                return value is not None and fnmatchcase(value, pattern)
+        return False
+
+    def text(self) -> str:
+        """``name mlx5_*``: the selector in words."""
+        for key in ("name", "slot", "netdev"):
+            if (value := getattr(self, key)) is not None:
+                return f"{key} {value}"
+        return ""
+
+
+class Rails(_Model):
+    """Rails per node: how many, which NICs serve them, and what their ports promise.
+
+    ``port_rate_gbps`` is in Gb/s (bits), as the port reports it.
+    """
+
+    count: int = Field(ge=1, le=64)
+    nics: tuple[NicSelector, ...] = Field(min_length=1)
+    port_rate_gbps: float | None = Field(default=None, gt=0)
+    link_layer: LinkLayer | None = None
+
+
+class Gid(_Model):
+    """Which GID entry to use: address family and type."""
+
+    family: Literal["ipv4", "ipv6", "any"] = "any"
+    type: Literal["RoCE v2", "RoCE v1", "IB", "auto"] = "auto"
+
+
+class Factors(_Model):
+    """The share of the limiting rate that a measurement must reach."""
+
+    nic_limited: float = Field(default=0.90, gt=0, le=1)
+    pcie_limited_source: float = Field(default=0.78, gt=0, le=1)
+    pcie_limited_sink: float = Field(default=0.78, gt=0, le=1)
+
+
+class Waiver(_Model):
+    """A finding that the owner accepts until a day. ``where`` is a shell pattern over the place."""
+
+    code: CodeName
+    where: str
+    reason: str = Field(min_length=1)
+    until: date
+
+
+class Profile(_Model):
+    """What was bought. Defaults are what holds when the owner says nothing."""
+
+    gpus: Gpus | None = None
+    rails: Rails | None = None
+    registration: Literal["any", "dmabuf", "peermem", "both"] = "any"
+    matrix: Literal["rails", "full"] = "rails"
+    pairs: Literal["required", "none"] = "required"
+    cross_rail: Literal["required", "optional", "absent"] = "optional"
+    modes: Literal["default", "all"] = "default"
+    gid: Gid = Gid()
+    traffic_class: int = Field(default=0, ge=0, le=255)
+    service_level: int = Field(default=0, ge=0, le=15)
+    pkey: int | None = Field(default=None, ge=1, le=0xFFFF)
+    path_mtu: Literal[256, 512, 1024, 2048, 4096] | None = None
+    factors: Factors = Factors()
+    latency_limit_us: float | None = Field(default=None, gt=0)
+    waivers: tuple[Waiver, ...] = ()
+
+    @model_validator(mode="after")
+    def _gid_fits_link_layer(self) -> Profile:
+        link_layer = self.rails.link_layer if self.rails else None
+        fitting = {"infiniband": ("IB", "auto"), "ethernet": ("RoCE v2", "RoCE v1", "auto")}
+        if link_layer is not None and self.gid.type not in fitting[link_layer]:
+            raise ValueError(
+                f"gid.type {self.gid.type} does not exist on rails.link_layer {link_layer}; "
+                f"expected one of {', '.join(fitting[link_layer])}"
+            )
+        return self
+
+    def missing_core(self) -> tuple[str, ...]:
+        """The keys of the mandatory core that the owner left out; empty when all are there."""
+        missing = []
+        if self.gpus is None:
+            missing.append("gpus")
+        if self.rails is None:
+            return (*missing, "rails")
+        if self.rails.port_rate_gbps is None:
+            missing.append("rails.port_rate_gbps")
+        if self.rails.link_layer is None:
+            missing.append("rails.link_layer")
+        return tuple(missing)
+
+    def digest(self) -> str:
+        """SHA-256, in hex, of the profile as canonical JSON: equal for equal promises."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
