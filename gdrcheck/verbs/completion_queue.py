@@ -1,0 +1,81 @@
+"""The completion queue, with a way to block on it and not longer than wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gdrcheck.verbs.compat import CQ, CompChannel, verbs_step
+from gdrcheck.verbs.device import Device
+from gdrcheck.verbs.errors import VerbsError
+
+# Work requests of each direction of the one queue pair that uses the queue.
+QUEUE_DEPTH = 1024
+
+
+class CompletionQueue:
+    """Send and receive completions of one queue pair at a time."""
+
+    def __init__(self, cq: Any, channel: Any, channel_fd: int) -> None:
+        self.cq = cq
+        self._channel = channel
+        self._poller = select.poll()
+        self._poller.register(channel_fd, select.POLLIN)
+
+    def poll(self) -> Any:
+        """The next work completion, None if there is none. Raises what pyverbs raises."""
+        count, completions = self.cq.poll(1)
+        return completions[0] if count else None
+
+    def poll_blocking(self, wait_s: float) -> Any:
+        """The next work completion; None if none came within ``wait_s``, or for a stale event."""
+        self.cq.req_notify()
+        # One may have come before the notification was asked for.
+        work = self.poll()
+        if work is None and self._poller.poll(wait_s * 1000):
+            self._channel.get_cq_event(self.cq)
+            self.cq.ack_events(1)
+            work = self.poll()
+        return work
+
+
+@contextmanager
+def open_completion_queue(device: Device) -> Iterator[CompletionQueue]:
+    """A completion queue for one queue pair at a time; destroyed at the end of the block.
+
+    Made once per device: creating one is slow on some NICs.
+    """
+    with contextlib.ExitStack() as stack:
+        with verbs_step(f"ibv_create_comp_channel on {device.name}"):
+            before = _event_files()
+            channel = stack.enter_context(CompChannel(device.context))
+            channel_fd = _channel_fd(channel, before)
+        with verbs_step(f"ibv_create_cq on {device.name}"):
+            cq = stack.enter_context(CQ(device.context, 2 * QUEUE_DEPTH + 16, None, channel))
+        yield CompletionQueue(cq, channel, channel_fd)
+
+
+def _channel_fd(channel: Any, before: frozenset[int]) -> int:
+    """The channel's file descriptor. pyverbs tells it from version 57 on; before, it is the only
+    RDMA event file that was not there before the channel."""
+    known = getattr(channel, "fd", None)
+    if known is not None:
+        return int(known)
+    new = _event_files() - before
+    if len(new) != 1:
+        step = "find the completion channel's file"
+        raise VerbsError(f"{step}: {len(new)} new event files, expected 1", step=step)
+    return next(iter(new))
+
+
+def _event_files() -> frozenset[int]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"/proc/self/fd/{name}") == "anon_inode:[infinibandevent]":
+                found.add(int(name))
+    return frozenset(found)

@@ -1,0 +1,129 @@
+"""Posting to a link and waiting for what was posted, never longer than the deadline."""
+
+from __future__ import annotations
+
+import time
+import zlib
+
+from gdrcheck.verbs.link import Completion, Link, Verb
+from gdrcheck.verbs.protocol import DEADLINE, CompletionError, Role
+
+# The receive that every queue pair has posted at rest, for the other end's greeting.
+GREETING_ID = 0
+# The immediate number of a greeting has this bit, the role in the next, a plan's checksum below.
+_GREETING = 1 << 31
+_SINK = 1 << 30
+# Instead of a credit: the sink has ended the exchange, since something was wrong.
+STOP = 0xFFFF_FFFF
+# Empty polls before it blocks: fast NICs are caught spinning, slow ones are left the processor.
+SPINS = 200
+
+
+class Broken(Exception):
+    """The queue pair cannot go on. ``what`` is the operation that failed or was awaited."""
+
+    def __init__(self, status: str, what: str, text: str, vendor_error: int = 0) -> None:
+        self.status = status
+        self.what = what
+        self.text = text
+        self.vendor_error = vendor_error
+        super().__init__(text)
+
+    def result(self, size_bytes: int, iteration: int) -> CompletionError:
+        """The same for a result, with the message that was being moved."""
+        return CompletionError(
+            status=self.status,
+            vendor_error=self.vendor_error,
+            operation=self.what,
+            iteration=iteration,
+            size_bytes=size_bytes,
+            text=self.text,
+        )
+
+
+def post_greeting_receive(link: Link) -> None:
+    """Post the receive that every queue pair has at rest."""
+    link.post_receive(GREETING_ID, 0, 0)
+
+
+class Waiter:
+    """Gives every posted operation a number and hands out its completion.
+
+    Starts with the greeting's receive in flight, as it is at rest.
+    """
+
+    def __init__(self, link: Link, completion_s: float) -> None:
+        self._link = link
+        self._completion_s = completion_s
+        self._last_id = GREETING_ID
+        self._in_flight = {GREETING_ID: "the other end's greeting"}
+        self._completed: dict[int, Completion] = {}
+
+    def receive(self, start: int, length: int, what: str) -> int:
+        """Post a receive; the number to wait for."""
+        number = self._number(f"receive {what}")
+        self._link.post_receive(number, start, length)
+        return number
+
+    def post(self, verb: Verb, start: int, length: int, immediate: int, what: str) -> int:
+        """Post an operation; the number to wait for."""
+        number = self._number(f"{verb} {what}")
+        self._link.post(number, verb, start, length, immediate)
+        return number
+
+    def greet(self, role: Role, agreed: object) -> None:
+        """Tell the other end what is agreed and hear the same from it, with the other role.
+
+        Broken if the other end was told otherwise.
+        """
+        checksum = zlib.crc32(repr(agreed).encode()) % _SINK | _GREETING
+        mine, theirs = (0, _SINK) if role == "source" else (_SINK, 0)
+        self.wait(self.post("CREDIT", 0, 0, checksum | mine, "greeting"))
+        if self.wait(GREETING_ID).immediate != checksum | theirs:
+            raise Broken("PROTOCOL", "greeting", "the other end was told to do something else")
+
+    def wait(self, number: int, seconds: float | None = None) -> Completion:
+        """The completion of a posted operation, within ``seconds`` (default: the deadline).
+
+        Broken if it, or anything else that was posted, fails, or if it takes too long.
+        """
+        limit_s = self._completion_s if seconds is None else seconds
+        deadline = time.monotonic() + limit_s
+        empty = 0
+        while number not in self._completed:
+            wait_s = 0.0
+            if empty > SPINS:
+                wait_s = deadline - time.monotonic()
+                if wait_s <= 0:
+                    self._expire(number, limit_s)
+            completion = self._link.poll(wait_s)
+            if completion is None:
+                empty += 1
+            else:
+                self._take(completion)
+        del self._in_flight[number]
+        return self._completed.pop(number)
+
+    def _number(self, what: str) -> int:
+        self._last_id += 1
+        self._in_flight[self._last_id] = what
+        return self._last_id
+
+    def _take(self, completion: Completion) -> None:
+        if completion.status != "SUCCESS":
+            self._fail(completion)
+        self._completed[completion.work_id] = completion
+
+    def _fail(self, first: Completion) -> None:
+        """Raise for the completion that says most: a flushed one only repeats another's fault."""
+        worst = first
+        while worst.status == "WR_FLUSH_ERR" and (more := self._link.poll()) is not None:
+            if more.status != "SUCCESS":
+                worst = more
+        what = self._in_flight.get(worst.work_id, f"work request {worst.work_id}")
+        text = f"{what}: completed with {worst.status}, vendor error {worst.vendor_error:#x}"
+        raise Broken(worst.status, what, text, worst.vendor_error)
+
+    def _expire(self, number: int, limit_s: float) -> None:
+        what = self._in_flight[number]
+        raise Broken(DEADLINE, what, f"{what}: not completed within {limit_s:g} s")
