@@ -1,0 +1,265 @@
+"""What nodes say to each other: one model for each type of frame, limited in size.
+
+Nothing from a peer is trusted: unknown keys, wrong types and oversized values are refused here,
+and whoever acts on a message compares it with its own plan as well.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from gdrcheck.run import NODE_NAME_PATTERN, RUN_ID_PATTERN
+from gdrcheck.verbs import protocol
+
+Purpose = Literal["rendezvous", "pair"]
+NodeName = Annotated[str, Field(pattern=NODE_NAME_PATTERN)]
+Text = Annotated[str, Field(max_length=2000)]
+Short = Annotated[str, Field(max_length=253)]
+DeviceName = Annotated[str, Field(max_length=64)]
+
+TEXT_LIMIT = 2000
+REASON_LIMIT = 300
+MAX_RAILS = 64
+MAX_SIZES = 64
+MAX_ITERATIONS = 1000
+
+
+def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
+    """``text``, shortened to ``limit`` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _short_reason(text: str) -> str:
+    return clipped(text, REASON_LIMIT)
+
+
+class Body(BaseModel):
+    """The body of a frame. ``TYPE`` is the frame's type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    TYPE: ClassVar[str]
+
+
+# --- handshake ----------------------------------------------------------------------------------
+
+
+class Hello(Body):
+    """Who speaks, to whom, about which run, with what. ``nonce`` is 32 random bytes in hex."""
+
+    TYPE: ClassVar[str] = "hello"
+    nonce: str = Field(pattern=r"^[0-9a-f]{64}$")
+    node: NodeName
+    peer: NodeName
+    run_id: str = Field(pattern=RUN_ID_PATTERN)
+    protocol: int
+    version: Short
+    image_id: Short
+    profile_hash: str = Field(pattern=r"^[0-9a-f]{64}$")
+    purpose: Purpose
+
+
+class Proof(Body):
+    """The connecting end's first frame under the session key: it knows the secret, now."""
+
+    TYPE: ClassVar[str] = "proof"
+
+
+class Welcome(Body):
+    """The accepting end's answer to the proof, under the session key."""
+
+    TYPE: ClassVar[str] = "welcome"
+
+
+class Refused(Body):
+    """Why a proven peer is not wanted. ``retry``: the reason may pass, try again."""
+
+    TYPE: ClassVar[str] = "refused"
+    reason: Annotated[str, Field(max_length=500)]
+    retry: bool
+
+
+# --- both purposes ------------------------------------------------------------------------------
+
+
+class Alive(Body):
+    """Nothing new, but the process lives."""
+
+    TYPE: ClassVar[str] = "alive"
+
+
+# --- rendezvous ---------------------------------------------------------------------------------
+
+
+class RailInfo(Body):
+    """A rail of a ready node. ``blocked_by`` says why it cannot be measured, None if it can."""
+
+    TYPE: ClassVar[str] = "rail"
+    id: int = Field(ge=0, lt=MAX_RAILS)
+    gpu: DeviceName | None = None
+    nic: DeviceName
+    blocked_by: Annotated[str, AfterValidator(_short_reason)] | None = None
+
+
+class Ready(Body):
+    """The node phase is over; these are the node's rails."""
+
+    TYPE: ClassVar[str] = "ready"
+    rails: tuple[RailInfo, ...] = Field(max_length=MAX_RAILS)
+
+
+class NodeState(Body):
+    """What the rendezvous made of one node. ``reason`` is empty for a ready one."""
+
+    TYPE: ClassVar[str] = "state"
+    state: Literal["ready", "absent", "lost"]
+    reason: Annotated[str, AfterValidator(_short_reason)] = ""
+    rails: tuple[RailInfo, ...] = Field(default=(), max_length=MAX_RAILS)
+
+
+class ListPart(Body):
+    """A part of the list that all ready nodes get; ``last`` ends it."""
+
+    TYPE: ClassVar[str] = "list"
+    leader: NodeName
+    nodes: dict[NodeName, NodeState]
+    last: bool
+
+
+class ListTaken(Body):
+    """The whole list has arrived."""
+
+    TYPE: ClassVar[str] = "list-taken"
+
+
+class Moved(Body):
+    """The speaker does not lead; it follows ``leader``."""
+
+    TYPE: ClassVar[str] = "moved"
+    leader: NodeName
+
+
+# --- pair session -------------------------------------------------------------------------------
+
+
+class Serving(Body):
+    """The responder has reached this pair's round and waits for requests."""
+
+    TYPE: ClassVar[str] = "serving"
+
+
+class Open(Body):
+    """Open the rail's device. Answer: ``Opened``."""
+
+    TYPE: ClassVar[str] = "open"
+    rail: int = Field(ge=0, lt=MAX_RAILS)
+
+
+class Opened(Body):
+    """What was opened. ``binding`` says which cores the endpoint child runs on."""
+
+    TYPE: ClassVar[str] = "opened"
+    info: protocol.Opened
+    binding: Text
+
+
+class Endpoint(Body):
+    """Make a queue pair on the rail, in place of an earlier one. Answer: ``EndpointMade``."""
+
+    TYPE: ClassVar[str] = "endpoint"
+    rail: int = Field(ge=0, lt=MAX_RAILS)
+
+
+class EndpointMade(Body):
+    """The queue pair that was made."""
+
+    TYPE: ClassVar[str] = "endpoint-made"
+    info: protocol.EndpointInfo
+
+
+class Connect(Body):
+    """Connect the rail's queue pair to ``remote``. Answer: ``Connected``."""
+
+    TYPE: ClassVar[str] = "connect"
+    rail: int = Field(ge=0, lt=MAX_RAILS)
+    remote: protocol.EndpointInfo
+
+
+class Connected(Body):
+    """The queue pair is ready."""
+
+    TYPE: ClassVar[str] = "connected"
+    info: protocol.Connected
+
+
+class Arm(Body):
+    """Get ready for one exchange. Answer: ``Armed``."""
+
+    TYPE: ClassVar[str] = "arm"
+    rail: int = Field(ge=0, lt=MAX_RAILS)
+    operation: protocol.Operation
+    role: protocol.Role
+    sizes_bytes: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=MAX_SIZES)
+    iterations: int = Field(ge=1, le=MAX_ITERATIONS)
+    run_tag: int = Field(ge=0, lt=1 << 64)
+    direction: Literal[0, 1]
+    flip: protocol.Flip | None = None
+
+
+class Armed(Body):
+    """What the other end needs to find posted is posted."""
+
+    TYPE: ClassVar[str] = "armed"
+
+
+class Go(Body):
+    """Run the armed exchange. Answer: ``Result``."""
+
+    TYPE: ClassVar[str] = "go"
+    rail: int = Field(ge=0, lt=MAX_RAILS)
+
+
+class Result(Body):
+    """What this end saw of the exchange."""
+
+    TYPE: ClassVar[str] = "result"
+    report: protocol.ExchangeResult
+
+
+class Close(Body):
+    """Destroy the rail's queue pair. Answer: ``Closed``."""
+
+    TYPE: ClassVar[str] = "close"
+    rail: int = Field(ge=0, lt=MAX_RAILS)
+
+
+class Closed(Body):
+    """The queue pair is gone, or there was none."""
+
+    TYPE: ClassVar[str] = "closed"
+
+
+class Bye(Body):
+    """The initiator has no more for this pair. The responder answers with the same."""
+
+    TYPE: ClassVar[str] = "bye"
+
+
+class Failure(Body):
+    """A request could not be done. ``error`` is there when the endpoint child reported it."""
+
+    TYPE: ClassVar[str] = "error"
+    step: Short
+    text: Text
+    error: protocol.ErrorInfo | None = None
+
+
+BODIES: dict[str, type[Body]] = {
+    body.TYPE: body
+    for body in (
+        Hello, Proof, Welcome, Refused, Alive, Ready, ListPart, ListTaken, Moved, Serving, Open,
+        Opened, Endpoint, EndpointMade, Connect, Connected, Arm, Armed, Go, Result, Close, Closed,
+        Bye, Failure,
+    )
+}  # fmt: skip

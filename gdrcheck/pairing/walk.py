@@ -1,0 +1,245 @@
+"""A node's way through the rounds of the pair phase: initiator in some, responder in others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from gdrcheck.outcome import Blocked, PeerError
+from gdrcheck.pairing.channel import Channel, PeerRefused, PeerTimeout, connect
+from gdrcheck.pairing.handshake import Identity
+from gdrcheck.pairing.listener import Listener
+from gdrcheck.pairing.meeting import Meeting
+from gdrcheck.pairing.messages import Purpose, Refused
+from gdrcheck.pairing.pairs import (
+    Direction,
+    ExchangeResult,
+    OwnedPair,
+    RailPair,
+    owned_pairs,
+    served_rounds,
+)
+from gdrcheck.pairing.patience import in_slices
+from gdrcheck.pairing.rail import WORKER, RailProcess
+from gdrcheck.pairing.rendezvous import RendezvousResult
+from gdrcheck.pairing.serve import Responder
+from gdrcheck.pairing.waits import LOOKAHEAD, MAX_RETURNS, WalkWaits
+from gdrcheck.run import RunSpec
+from gdrcheck.verbs import protocol
+
+JOURNAL_FILE = "walk.json"
+
+log = logging.getLogger("gdrcheck.pair")
+
+
+class PairWalk:
+    """Walks the rounds in order, as exchanges are asked for. Use with ``with``; then ``finish``.
+
+    Rounds that this node served are noted in ``out_dir``, so that a process that takes over from
+    a killed one does not wait for partners who are through with it.
+    """
+
+    def __init__(
+        self,
+        run: RunSpec,
+        node: str,
+        secret: bytes,
+        result: RendezvousResult,
+        out_dir: Path,
+        *,
+        command: Sequence[str] = WORKER,
+        root: Path = Path("/"),
+    ) -> None:
+        self._run = run
+        self._node = node
+        self._identity = Identity.of(run, node, secret)
+        self._owned = owned_pairs(run, node, result)
+        self._served = served_rounds(run, node, result)
+        self._waits = WalkWaits.of(run.waits, result)
+        self._journal = out_dir / JOURNAL_FILE
+        self._over = self._read_journal()
+        self._stack = ExitStack()
+        own = result.nodes[node].rails
+        self._rails = {
+            rail.id: RailProcess(
+                node=node,
+                rail_id=rail.id,
+                device=rail.nic,
+                profile=run.profile_of(node),
+                waits=run.waits,
+                out_dir=out_dir,
+                command=command,
+                root=root,
+            )
+            for rail in own
+            if rail.blocked_by is None
+        }
+        blocked = {rail.id: rail.blocked_by for rail in own if rail.blocked_by is not None}
+        self._responder = Responder(self._rails, blocked, self._waits)
+        self._meetings = {
+            pair.round: Meeting(
+                pair.round,
+                pair.peer,
+                partial(self._dial, pair.peer),
+                self._rails,
+                run.waits,
+                self._waits,
+            )
+            for pair in self._owned
+        }
+        self._listener: Listener | None = None
+        self._position = 0
+        self._count = 0
+
+    def __enter__(self) -> PairWalk:
+        """Listen and call the next responders. ProbeError when the port cannot be had."""
+        with self._stack as stack:
+            for rail in self._rails.values():
+                stack.callback(rail.close)
+            if self._owned or self._served:
+                spec = self._run.node(self._node)
+                names = [node.name for node in self._run.nodes]
+                self._listener = stack.enter_context(
+                    Listener(
+                        self._identity,
+                        spec.address,
+                        spec.port,
+                        names,
+                        self._refusal,
+                        self._waits.beat_s,
+                    )
+                )
+            for meeting in self._meetings.values():
+                stack.callback(meeting.close)
+            self._call_ahead()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def pairs_owned(self) -> tuple[OwnedPair, ...]:
+        """The pairs that this node initiates, in round order, without struck-off peers."""
+        return self._owned
+
+    def exchange(
+        self,
+        pair: OwnedPair,
+        rail: RailPair,
+        operation: protocol.Operation,
+        direction: Direction,
+        plan: protocol.ExchangePlan,
+    ) -> ExchangeResult:
+        """Run one exchange, after serving all earlier rounds. Must be asked for in round order.
+
+        What went wrong with the data or its completions is in the result. PeerError (EndFailure
+        with the endpoint child's report, where there is one) when it could not be measured;
+        Blocked when the rail is.
+        """
+        if rail.blocked_by is not None:
+            raise Blocked(rail.blocked_by)
+        self.advance(pair)
+        meeting = self._meetings[pair.round]
+        session = meeting.session()
+        deadline = meeting.rail_deadline(rail.rail_id)
+        self._count += 1
+        what = (self._run.run_id, self._node, pair.peer, rail.rail_id, operation, direction)
+        tag = hashlib.sha256(repr((*what, self._count, time.time_ns())).encode()).digest()
+        return session.exchange(
+            rail, operation, direction, plan, int.from_bytes(tag[:8], "big"), deadline
+        )
+
+    def advance(self, pair: OwnedPair) -> None:
+        """Serve and end all rounds before that of ``pair``. PeerError when that one is over."""
+        if pair.round < self._position:
+            raise PeerError(
+                f"round {pair.round} with {pair.peer} is over: this node is in round "
+                f"{self._position}",
+                side=self._node,
+                step="advance",
+            )
+        self._advance_to(pair.round)
+
+    def finish(self) -> None:
+        """Serve the rounds that are left and take leave of everybody."""
+        self._advance_to(max((*self._served, *self._meetings, -1)) + 1)
+
+    def _advance_to(self, number: int) -> None:
+        while self._position < number:
+            if self._position in self._meetings:
+                self._meetings[self._position].end()
+            elif self._position in self._served:
+                self._serve(self._position, self._served[self._position])
+            self._position += 1
+            self._call_ahead()
+
+    def _call_ahead(self) -> None:
+        for number in range(self._position, self._position + LOOKAHEAD + 1):
+            if number in self._meetings:
+                self._meetings[number].begin()
+
+    def _dial(self, peer: str, seconds: float, stop: threading.Event) -> Channel:
+        spec = self._run.node(peer)
+        channel = connect(spec.address, spec.port, self._identity, peer, "pair", seconds, stop)
+        channel.start_heartbeats(self._waits.beat_s)
+        return channel
+
+    def _serve(self, number: int, peer: str) -> None:
+        """Serve ``peer``; one that is lost may come back a few times."""
+        if peer in self._over:
+            return
+        until = self._waits.heard_by(number)
+        for _ in range(MAX_RETURNS + 1):
+            try:
+                channel = self._awaited(peer, until)
+                self._responder.serve(channel, self._waits.begun_by(number))
+                break
+            except (PeerRefused, PeerTimeout) as error:
+                log.warning("round %d is given up: %s", number, error)
+                break
+            except PeerError as error:
+                log.warning("round %d: %s", number, error)
+                until = time.monotonic() + self._waits.return_s
+        self._over.add(peer)
+        partial_file = self._journal.with_suffix(".partial")
+        partial_file.write_text(json.dumps(sorted(self._over)))
+        os.replace(partial_file, self._journal)
+
+    def _awaited(self, peer: str, until: float) -> Channel:
+        assert self._listener is not None
+        return in_slices(
+            until,
+            self._waits.slice_s,
+            f"wait for a call of {peer}",
+            partial(self._listener.accept, peer, "pair"),
+        )
+
+    def _refusal(self, peer: str, purpose: Purpose) -> Refused | None:
+        if purpose == "rendezvous":
+            reason = "the rendezvous of this run is over; this node is struck off the list"
+            return Refused(reason=reason, retry=False)
+        if peer in self._over:
+            return Refused(reason=f"its round with {self._node} is over", retry=False)
+        if peer not in self._served.values():
+            return Refused(reason=f"no round in which it meets {self._node}", retry=False)
+        return None
+
+    def _read_journal(self) -> set[str]:
+        try:
+            return set(json.loads(self._journal.read_text()))
+        except FileNotFoundError:
+            return set()
