@@ -1,0 +1,193 @@
+"""One phase of a node: pytest processes, one after the other, until every case has a result."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from gdrcheck.findings.model import Where
+from gdrcheck.node.clock import CaseLimit, Elapsed, Stop
+from gdrcheck.node.excerpt import excerpt
+from gdrcheck.node.process import POLL_S, CheckProcess, describe, pytest_argv
+from gdrcheck.node.record import Record
+from gdrcheck.outcome import Outcome
+from gdrcheck.results.events import ExitEvent, NoteEvent, PlanEvent, StepEvent
+
+LOG = logging.getLogger(__name__)
+# pytest's codes for: all passed, some failed, nothing collected.
+ORDERLY = (0, 1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePlan:
+    """What to run in one phase, and how long it may take."""
+
+    phase: Literal["node", "pair"]
+    checks: Path
+    out: Path
+    options: tuple[str, ...]
+    start_s: float
+    case_limit: CaseLimit
+    phase_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a pytest process ended. ``final``: none may follow. ``hung``: its devices are suspect.
+
+    ``log_offset`` is where its output begins in the log of the phase.
+    """
+
+    reason: str
+    returncode: int | None
+    planned: bool
+    final: bool = False
+    hung: bool = False
+    log_offset: int = 0
+
+
+def run_phase(plan: PhasePlan, record: Record, stop: Stop) -> None:
+    """Run the phase; afterwards every case that was planned has a result.
+
+    A process that hangs or dies costs the case that it was in; the next process takes the rest.
+    In the pair phase there is a next one even without a rest: other nodes want to be served.
+    """
+    record.say(f"{plan.phase} phase")
+    elapsed = Elapsed()
+    selection: list[str] | None = None
+    while True:
+        before = len(record.ledger.ended)
+        ending = _run_process(plan, record, stop, elapsed, selection)
+        victims = record.ledger.running(plan.phase)
+        _end_victims(plan, record, ending, victims)
+        remaining = record.ledger.remaining(plan.phase)
+        stuck = len(record.ledger.ended) == before
+        if ending.reason and not victims and (stuck or not remaining) and not ending.final:
+            _phase_error(plan, record, ending)
+        if ending.final or stuck:
+            for id_ in remaining:
+                record.end(plan.phase, id_, Outcome.ERROR, f"not run: {ending.reason}")
+            return
+        if not remaining and (plan.phase == "node" or not ending.reason):
+            return
+        LOG.info("%s phase: %d cases remain, starting pytest again", plan.phase, len(remaining))
+        selection = remaining
+
+
+def _run_process(
+    plan: PhasePlan,
+    record: Record,
+    stop: Stop,
+    elapsed: Elapsed,
+    selection: list[str] | None,
+) -> _Ending:
+    options = [*plan.options, f"--gdrcheck-phase={plan.phase}"]
+    if selection is not None:
+        path = plan.out / f"select-{plan.phase}.json"
+        path.write_text(json.dumps(selection))
+        options.append(f"--gdrcheck-select={path}")
+    argv = pytest_argv(plan.checks, plan.phase, options)
+    log = _log(plan)
+    log_offset = log.stat().st_size if log.exists() else 0
+    with CheckProcess(argv, log, cwd=plan.checks.parent) as process:
+        ending, stuck = _watch(plan, record, stop, elapsed, process)
+    ending = replace(ending, log_offset=log_offset)
+    record.follow()
+    if cut := record.drop_partial():
+        record.write(NoteEvent(phase=plan.phase, text=f"cut off a partial record of {cut} bytes"))
+    if stuck:
+        record.write(NoteEvent(phase=plan.phase, text=stuck))
+        ending = replace(ending, reason="; ".join(filter(None, (ending.reason, stuck))))
+    if not ending.reason:
+        ending = _judge_exit(plan, record, ending)
+    record.write(ExitEvent(phase=plan.phase, reason=ending.reason, returncode=ending.returncode))
+    return ending
+
+
+def _watch(
+    plan: PhasePlan, record: Record, stop: Stop, elapsed: Elapsed, process: CheckProcess
+) -> tuple[_Ending, str]:
+    """Follow ``process`` to its end, which is ours at a deadline.
+
+    Returns how it ended, and why it could not be ended if that is so.
+    """
+    last_sign = time.monotonic()
+    planned = False
+    while True:
+        returncode = process.poll()
+        for event in record.follow():
+            planned = planned or (isinstance(event, PlanEvent) and event.phase == plan.phase)
+            # Steps are not always signs of life: a check could announce them for ever.
+            if plan.case_limit.from_step or not isinstance(event, StepEvent):
+                last_sign = time.monotonic()
+        if returncode is not None:
+            return _Ending("", returncode, planned), process.end()
+        if stop.reason:
+            return _Ending(stop.reason, None, planned, final=True), process.end()
+        if elapsed.seconds > plan.phase_s:
+            reason = f"phase deadline of {plan.phase_s:g} s"
+            return _Ending(reason, None, planned, final=True), process.end(dump_stacks=True)
+        limit_s = plan.case_limit.seconds if planned else plan.start_s
+        if time.monotonic() - last_sign > limit_s:
+            reason = f"killed after {limit_s:g} s without a result"
+            return _Ending(reason, None, planned, hung=True), process.end(dump_stacks=True)
+        process.wait(POLL_S)
+
+
+def _judge_exit(plan: PhasePlan, record: Record, ending: _Ending) -> _Ending:
+    """The reason to give for an exit that nobody forced; empty when there is nothing to explain."""
+    code = ending.returncode
+    assert code is not None
+    orderly = code in ORDERLY and ending.planned and not record.ledger.remaining(plan.phase)
+    return ending if orderly else replace(ending, reason=describe(code))
+
+
+def _end_victims(plan: PhasePlan, record: Record, ending: _Ending, victims: list[str]) -> None:
+    """Give the running case its result, and block what needs the device that it hung in."""
+    for id_ in victims:
+        step = record.ledger.last_step.get(id_)
+        where = record.ledger.planned[id_][1].where
+        doing = f", while: {step}" if step else ""
+        message = (
+            f"{ending.reason} on {where.text()}{doing}\n{excerpt(_log(plan), ending.log_offset)}"
+        )
+        record.end(plan.phase, id_, Outcome.ERROR, message, started=record.ledger.started[id_])
+        if ending.hung:
+            _block_device(plan, record, id_, where)
+
+
+def _block_device(plan: PhasePlan, record: Record, victim: str, where: Where) -> None:
+    for id_ in record.ledger.remaining(plan.phase):
+        if _shares_device(record.ledger.planned[id_][1].where, where):
+            record.end(
+                plan.phase,
+                id_,
+                Outcome.BLOCKED,
+                f"blocked by {victim}, which hung on the same device",
+                blocked_by=victim,
+            )
+
+
+def _shares_device(one: Where, other: Where) -> bool:
+    return one.node == other.node and (
+        (one.nic is not None and one.nic == other.nic)
+        or (one.gpu is not None and one.gpu == other.gpu)
+    )
+
+
+def _phase_error(plan: PhasePlan, record: Record, ending: _Ending) -> None:
+    """pytest failed as a whole, with no case to blame: a case of its own says so."""
+    id_ = f"{plan.phase}_phase_completed[{record.node}]"
+    if id_ in record.ledger.ended:
+        return
+    when = "outside of any case" if ending.planned else "before it planned any case"
+    text = f"pytest: {ending.reason} {when}\n{excerpt(_log(plan), ending.log_offset)}"
+    record.error(id_, text)
+
+
+def _log(plan: PhasePlan) -> Path:
+    return plan.out / f"pytest-{plan.phase}.log"

@@ -1,0 +1,219 @@
+"""The supervisor: PID 1 of the node's container.
+
+It takes the node's lock, reads facts, runs the phases in processes of their own and ends whatever
+outlives its deadline. It loads neither cuda nor pyverbs, so no driver can take it along.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gdrcheck import __version__, probes
+from gdrcheck.facts import Facts
+from gdrcheck.findings.model import Finding, Where
+from gdrcheck.node.background import Background
+from gdrcheck.node.clock import (
+    CaseLimit,
+    Elapsed,
+    Stop,
+    node_case_limit,
+    pair_case_limit,
+    rendezvous_wait_s,
+    start_limit_s,
+)
+from gdrcheck.node.finish import finish, own_cases
+from gdrcheck.node.lock import NodeLocked, node_lock
+from gdrcheck.node.meeting import Meeting, MeetingFactory
+from gdrcheck.node.phase import PhasePlan, run_phase
+from gdrcheck.node.rails import ready_rails
+from gdrcheck.node.record import Record
+from gdrcheck.outcome import GdrcheckError
+from gdrcheck.profile import Profile
+from gdrcheck.results.events import RunEvent
+from gdrcheck.results.files import write_atomic
+from gdrcheck.results.incoming import EVENTS_FILE, FACTS_FILE, RENDEZVOUS_FILE
+from gdrcheck.run import RunSpec
+
+LOG = logging.getLogger(__name__)
+IMAGE_ID_VARIABLE = "GDRCHECK_IMAGE_ID"
+DEFAULT_CHECKS = Path(__file__).resolve().parents[2] / "checks"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What this node is to do: the run, who it is in it, and where its files are.
+
+    ``present`` are the nodes whose preflight passed, in the run's order.
+    """
+
+    spec: RunSpec
+    run_file: Path
+    node: str
+    secret: bytes
+    secret_file: Path
+    out: Path
+    lock: Path | None
+    present: tuple[str, ...]
+    checks: Path = DEFAULT_CHECKS
+
+    @property
+    def profile(self) -> Profile:
+        """What the owner promises of this node."""
+        return self.spec.profile_of(self.node)
+
+    @property
+    def measures_pairs(self) -> bool:
+        """Whether this run has a pair phase at all."""
+        return len(self.spec.nodes) > 1 and any(
+            profile.pairs == "required" for profile in self.spec.profiles.values()
+        )
+
+
+def supervise(
+    assignment: Assignment,
+    stop: Stop,
+    meet: MeetingFactory,
+    collect: Callable[[str], Facts] = probes.collect,
+) -> int:
+    """Run everything on this node; returns the exit code by its own results.
+
+    Whatever happens, each planned case has a result afterwards, and ``done.json`` is there.
+    """
+    reason = ""
+    with Record(assignment.out / EVENTS_FILE, assignment.node, Elapsed()) as record:
+        try:
+            with node_lock(assignment.lock):
+                _phases(assignment, record, stop, meet, collect)
+                reason = stop.reason
+        except NodeLocked as error:
+            reason = f"RUN-LOCKED: {error}"
+            _run_event(assignment, record, None)
+            record.error(
+                f"node_locked[{assignment.node}]", str(error), (_locked(assignment, str(error)),)
+            )
+    return finish(assignment.out, assignment.spec, assignment.node, reason)
+
+
+def _phases(
+    assignment: Assignment,
+    record: Record,
+    stop: Stop,
+    meet: MeetingFactory,
+    collect: Callable[[str], Facts],
+) -> None:
+    spec, node = assignment.spec, assignment.node
+    with ExitStack() as stack:
+        meeting: Meeting | None = None
+        if assignment.measures_pairs:
+            # Before everything else: the others want to see that this node lives.
+            path = assignment.out / RENDEZVOUS_FILE
+            meeting = meet(spec, node, assignment.secret, assignment.present, path=path)
+            stack.enter_context(meeting)
+            meeting.start()
+        facts = _facts(assignment, record, stop, collect)
+        run_phase(_plan(assignment, "node", node_case_limit(spec.waits)), record, stop)
+        if meeting is None or not _agree(assignment, record, stop, meeting, facts):
+            return
+    rails = assignment.profile.rails
+    limit = pair_case_limit(spec.waits, rails.count if rails else 1)
+    run_phase(_plan(assignment, "pair", limit), record, stop)
+
+
+def _facts(
+    assignment: Assignment, record: Record, stop: Stop, collect: Callable[[str], Facts]
+) -> Facts | None:
+    """Read the facts and write the file. Trouble is recorded, and the run goes on without."""
+    facts = None
+    trouble = ""
+    probing = Background("probes", lambda: collect(assignment.node))
+    try:
+        facts = probing.result(assignment.spec.waits.check_s, stop)
+    except GdrcheckError as error:
+        trouble = str(error)
+    _run_event(assignment, record, facts)
+    if facts is None:
+        record.error(f"facts_read[{assignment.node}]", f"facts could not be read: {trouble}")
+    else:
+        write_atomic(assignment.out / FACTS_FILE, facts.model_dump_json(indent=1).encode())
+    return facts
+
+
+def _agree(
+    assignment: Assignment, record: Record, stop: Stop, meeting: Meeting, facts: Facts | None
+) -> bool:
+    """Tell the others that this node is ready; returns whether it takes part in the pairs."""
+    if stop.reason:
+        return False
+    node, waits = assignment.node, assignment.spec.waits
+    cases = own_cases(assignment.out, assignment.spec, node, "not run")
+    rails = ready_rails(assignment.profile, facts, cases)
+    for rail in rails:
+        record.say(f"rail {rail.id} ({rail.nic}): {rail.blocked_by or 'ready'}")
+    record.say("waiting for the other nodes")
+    waiting = Background("rendezvous", lambda: meeting.ready(rails))
+    try:
+        states = waiting.result(rendezvous_wait_s(waits), stop).nodes
+    except GdrcheckError as error:
+        record.error(f"rendezvous_completed[{node}]", str(error))
+        return False
+    for name, state in states.items():
+        record.say(f"{name}: {state.state} {state.reason}".rstrip())
+    if node not in states or states[node].state != "ready":
+        why = states[node].reason if node in states else "not in the list"
+        record.error(f"rendezvous_completed[{node}]", f"this node was struck off: {why}")
+        return False
+    return True
+
+
+def _plan(
+    assignment: Assignment, phase: Literal["node", "pair"], case_limit: CaseLimit
+) -> PhasePlan:
+    waits = assignment.spec.waits
+    return PhasePlan(
+        phase=phase,
+        checks=assignment.checks,
+        out=assignment.out,
+        options=_options(assignment),
+        start_s=start_limit_s(waits),
+        case_limit=case_limit,
+        phase_s=waits.phase_s,
+    )
+
+
+def _options(assignment: Assignment) -> tuple[str, ...]:
+    return (
+        f"--gdrcheck-run={assignment.run_file}",
+        f"--gdrcheck-node={assignment.node}",
+        f"--gdrcheck-events={assignment.out / EVENTS_FILE}",
+        f"--gdrcheck-secret={assignment.secret_file}",
+        f"--gdrcheck-out={assignment.out}",
+    )
+
+
+def _run_event(assignment: Assignment, record: Record, facts: Facts | None) -> None:
+    record.write(
+        RunEvent(
+            phase="run",
+            run_id=assignment.spec.run_id,
+            node=assignment.node,
+            gdrcheck_version=__version__,
+            # What this container was really started from: the run document says what it should be.
+            image_id=os.environ.get(IMAGE_ID_VARIABLE, ""),
+            emulated=facts is not None and facts.emulated,
+        )
+    )
+
+
+def _locked(assignment: Assignment, reason: str) -> Finding:
+    return Finding(
+        code="RUN-LOCKED",
+        where=Where(node=assignment.node),
+        observed=reason,
+        expected="no other run on this node",
+    )

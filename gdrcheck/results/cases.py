@@ -1,0 +1,213 @@
+"""A case with its outcome, and the ledger that makes cases out of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from fnmatch import fnmatchcase
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gdrcheck.findings.model import Finding, Severity, Where
+from gdrcheck.outcome import Outcome
+from gdrcheck.profile import Waiver
+from gdrcheck.results.events import (
+    Case,
+    EndEvent,
+    Event,
+    Phase,
+    PlanEvent,
+    RunEvent,
+    StartEvent,
+    StepEvent,
+)
+
+FLEET = "fleet"
+PAIRS = "pairs"
+
+
+class CaseResult(BaseModel):
+    """One case and what became of it. ``waivers`` are those that excuse all of its findings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    suite: str
+    id: str
+    classname: str
+    where: Where
+    outcome: Outcome
+    duration_s: float = 0
+    message: str = ""
+    findings: tuple[Finding, ...] = ()
+    blocked_by: str | None = None
+    properties: dict[str, str] = Field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
+    # For results of other tools only: the type that they gave to a failure.
+    foreign_type: str | None = None
+
+    @property
+    def waived(self) -> bool:
+        """Failed, and the owner accepts every finding of it."""
+        return bool(self.waivers)
+
+    @property
+    def only_warns(self) -> bool:
+        """Failed, but each finding has the severity ``warn``."""
+        return (
+            self.outcome is Outcome.FAILED
+            and bool(self.findings)
+            and all(finding.severity is Severity.WARN for finding in self.findings)
+        )
+
+    @property
+    def fails(self) -> bool:
+        """Whether this case makes the verdict FAIL."""
+        return self.outcome is Outcome.FAILED and not self.waived and not self.only_warns
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether something that was required could not be judged."""
+        return self.outcome in (Outcome.ERROR, Outcome.BLOCKED)
+
+
+class Ledger:
+    """What is known of the cases of one node so far. Fed with events, in their order.
+
+    ``problems`` holds contradictions in the events: two results for a case, a result without a
+    plan. When there are two, the worse one counts.
+    """
+
+    def __init__(self) -> None:
+        self.run: RunEvent | None = None
+        self.planned: dict[str, tuple[Phase, Case]] = {}
+        self.ended: dict[str, EndEvent] = {}
+        self.last_step: dict[str, str] = {}
+        self.started: dict[str, datetime] = {}
+        self.problems: list[str] = []
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Take in further events."""
+        for event in events:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RunEvent():
+                if self.run is not None:
+                    self.problems.append("two run records in one file")
+                self.run = self.run or event
+            case PlanEvent():
+                for case in event.cases:
+                    self.planned.setdefault(case.id, (event.phase, case))
+            case StartEvent():
+                self._expect_planned(event.id, "started")
+                self.started[event.id] = event.time
+            case StepEvent():
+                self.last_step[event.id] = event.text
+            case EndEvent():
+                self._expect_planned(event.id, "ended")
+                self._end(event)
+            case _:
+                pass
+
+    def _expect_planned(self, id_: str, what: str) -> None:
+        if id_ not in self.planned:
+            self.problems.append(f"case {id_} {what} without having been planned")
+
+    def _end(self, event: EndEvent) -> None:
+        earlier = self.ended.get(event.id)
+        if earlier is not None:
+            self.problems.append(f"two results for {event.id}")
+        if earlier is None or _badness(event.outcome) > _badness(earlier.outcome):
+            self.ended[event.id] = event
+
+    def remaining(self, phase: Phase) -> list[str]:
+        """The ids planned in ``phase`` that have no result yet, in plan order."""
+        return [
+            id_
+            for id_, (planned_in, _) in self.planned.items()
+            if planned_in == phase and id_ not in self.ended
+        ]
+
+    def running(self, phase: Phase) -> list[str]:
+        """The ids of ``phase`` that started and have no result yet."""
+        return [id_ for id_ in self.remaining(phase) if id_ in self.started]
+
+    def results(self, node: str, death: str) -> list[CaseResult]:
+        """Every planned case of ``node``; ``death`` says why some have no result."""
+        return [self._result(node, phase, case, death) for phase, case in self.planned.values()] + [
+            self._unplanned(node, event)
+            for id_, event in self.ended.items()
+            if id_ not in self.planned
+        ]
+
+    def _result(self, node: str, phase: Phase, case: Case, death: str) -> CaseResult:
+        end = self.ended.get(case.id) or EndEvent(
+            phase=phase, id=case.id, outcome=Outcome.ERROR, message=self._missing(case.id, death)
+        )
+        return _join(PAIRS if phase == "pair" else node, case, end)
+
+    def _unplanned(self, node: str, end: EndEvent) -> CaseResult:
+        case = Case(id=end.id, classname=class_name(node, "run"), where=Where(node=node))
+        return _join(node, case, end)
+
+    def _missing(self, id_: str, death: str) -> str:
+        if id_ not in self.started:
+            return f"not run: {death}"
+        step = self.last_step.get(id_)
+        return f"{death}, while: {step}" if step else death
+
+
+def class_name(node: str, area: str) -> str:
+    """The JUnit class name of a node's cases: dots would read as package borders."""
+    return f"{node.replace('.', '_')}.{area}"
+
+
+def apply_waivers(result: CaseResult, waivers: Iterable[Waiver], today: date) -> CaseResult:
+    """``result`` with the unexpired waivers that excuse it, if they excuse all that failed."""
+    if result.outcome is not Outcome.FAILED or not result.findings:
+        return result
+    current = [waiver for waiver in waivers if waiver.until >= today]
+    applied: list[Waiver] = []
+    for finding in result.findings:
+        if finding.severity is Severity.WARN:
+            continue
+        match = next((waiver for waiver in current if _covers(waiver, finding)), None)
+        if match is None:
+            return result
+        applied.append(match)
+    return result.model_copy(update={"waivers": tuple(dict.fromkeys(applied))})
+
+
+def _covers(waiver: Waiver, finding: Finding) -> bool:
+    """``where`` may be written with or without the partner of a pair."""
+    alone = finding.where.model_copy(update={"peer": None})
+    return waiver.code == finding.code and any(
+        fnmatchcase(place.text(), waiver.where) for place in (finding.where, alone)
+    )
+
+
+def _join(suite: str, case: Case, end: EndEvent) -> CaseResult:
+    return CaseResult(
+        suite=suite,
+        id=case.id,
+        classname=case.classname,
+        where=case.where,
+        outcome=end.outcome,
+        duration_s=end.duration_s,
+        message=end.message,
+        findings=end.findings,
+        blocked_by=end.blocked_by,
+        properties=end.properties,
+    )
+
+
+def _badness(outcome: Outcome) -> int:
+    return (
+        Outcome.PASSED,
+        Outcome.NOT_JUDGED,
+        Outcome.SKIPPED,
+        Outcome.BLOCKED,
+        Outcome.ERROR,
+        Outcome.FAILED,
+    ).index(outcome)

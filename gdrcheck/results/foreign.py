@@ -1,0 +1,151 @@
+"""JUnit files of other tools, taken as suites of their own. Nothing in them is trusted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.parsers import expat
+
+from gdrcheck.findings.model import Where
+from gdrcheck.outcome import Outcome
+from gdrcheck.results.cases import CaseResult
+from gdrcheck.results.events import clip
+from gdrcheck.results.files import read_limited
+from gdrcheck.results.verdict import EXTRA_PREFIX
+
+MAX_BYTES = 32 * 1024 * 1024
+MAX_DEPTH = 50
+OUTCOMES = {
+    "failure": Outcome.FAILED,
+    "error": Outcome.ERROR,
+    "skipped": Outcome.SKIPPED,
+}
+
+
+def read_directory(directory: Path) -> list[CaseResult]:
+    """The cases of every ``*.xml`` in ``directory``, by file name; a broken file is an error."""
+    return [case for path in sorted(directory.glob("*.xml")) for case in read_file(path)]
+
+
+def read_file(path: Path) -> list[CaseResult]:
+    """The cases of one file. Unreadable, empty, or fewer than it says: an error case more."""
+    suite = f"{EXTRA_PREFIX}{path.name}"
+    try:
+        data = read_limited(path, MAX_BYTES)
+        _refuse_tricks(data)
+        root = ElementTree.fromstring(data)
+    except (OSError, ValueError, expat.ExpatError, ElementTree.ParseError) as error:
+        return [_trouble(suite, path, f"{path.name} cannot be read as JUnit: {error}")]
+    if root.tag not in ("testsuites", "testsuite"):
+        return [_trouble(suite, path, f"{path.name} is not JUnit: its root is <{root.tag}>")]
+    cases = _unique([_case(suite, path, element) for element in root.iter("testcase")])
+    if not cases:
+        return [_trouble(suite, path, f"{path.name} holds no test case")]
+    if problem := _disagreement(root, cases):
+        cases.append(_trouble(suite, path, f"{path.name}: {problem}"))
+    return cases
+
+
+def _refuse_tricks(data: bytes) -> None:
+    """Refuse document types, which can make a small file huge, and bottomless nesting."""
+    depth = 0
+
+    def start(_name: str, _attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"nested deeper than {MAX_DEPTH}")
+
+    def end(_name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def doctype(*_: object) -> None:
+        raise ValueError("has a document type declaration")
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = doctype
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.Parse(data, True)
+
+
+def _case(suite: str, path: Path, element: ElementTree.Element) -> CaseResult:
+    outcome, message, kind = Outcome.PASSED, "", None
+    for child in element:
+        found = OUTCOMES.get(child.tag)
+        # A case with several keeps the worst: failure, then error, then skipped.
+        if found and (outcome is Outcome.PASSED or _rank(found) < _rank(outcome)):
+            outcome = found
+            kind = child.get("type")
+            message = "\n".join(filter(None, (child.get("message"), (child.text or "").strip())))
+    return CaseResult(
+        suite=suite,
+        id=clip(element.get("name") or "(no name)", 900),
+        classname=clip(".".join(filter(None, (_prefix(path), element.get("classname")))), 400),
+        where=Where(node=suite),
+        outcome=outcome,
+        duration_s=_seconds(element.get("time")),
+        message=clip(message),
+        foreign_type=clip(kind, 200) if kind else None,
+    )
+
+
+def _rank(outcome: Outcome) -> int:
+    return list(OUTCOMES.values()).index(outcome)
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        # Some writers group thousands.
+        seconds = float((text or "0").replace(",", ""))
+    except ValueError:
+        return 0.0
+    return seconds if 0 <= seconds < 1e9 else 0.0
+
+
+def _unique(cases: list[CaseResult]) -> list[CaseResult]:
+    """Readers of our file merge cases of the same name, so repeated ones are numbered."""
+    seen: Counter[tuple[str, str]] = Counter()
+    unique = []
+    for case in cases:
+        key = case.classname, case.id
+        seen[key] += 1
+        if seen[key] > 1:
+            case = case.model_copy(update={"id": f"{case.id} (#{seen[key]})"})
+        unique.append(case)
+    return unique
+
+
+def _disagreement(root: ElementTree.Element, cases: list[CaseResult]) -> str:
+    """How the file's own totals say more trouble, or more cases, than it holds."""
+    suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
+    bad = sum(len(root.findall(f".//testcase/{tag}")) for tag in ("failure", "error"))
+    said_bad = sum(_number(suite, "failures") + _number(suite, "errors") for suite in suites)
+    said_all = sum(_number(suite, "tests") for suite in suites)
+    if said_all > len(cases):
+        return f"says {said_all} tests, holds {len(cases)}"
+    if said_bad > bad:
+        return f"says {said_bad} failures and errors, holds {bad}"
+    return ""
+
+
+def _number(element: ElementTree.Element, name: str) -> int:
+    text = element.get(name, "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+def _trouble(suite: str, path: Path, message: str) -> CaseResult:
+    return CaseResult(
+        suite=suite,
+        id=f"extra_junit_read[{path.name}]",
+        classname=_prefix(path),
+        where=Where(node=suite),
+        outcome=Outcome.ERROR,
+        message=clip(message),
+    )
+
+
+def _prefix(path: Path) -> str:
+    return f"extra.{path.stem.replace('.', '_')}"

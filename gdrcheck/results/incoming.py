@@ -1,0 +1,159 @@
+"""Reading what one node left in its directory. Nothing in there is trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gdrcheck.facts import Facts
+from gdrcheck.findings.model import Where
+from gdrcheck.outcome import Outcome
+from gdrcheck.pairing.messages import NodeState
+from gdrcheck.results import events
+from gdrcheck.results.cases import CaseResult, Ledger, class_name
+from gdrcheck.results.events import RunEvent
+from gdrcheck.results.files import read_limited
+
+EVENTS_FILE = "events.jsonl"
+FACTS_FILE = "facts.json"
+DONE_FILE = "done.json"
+RENDEZVOUS_FILE = "rendezvous.json"
+JUNIT_FILE = "junit.xml"
+
+MAX_FACTS_BYTES = 4 * 1024 * 1024
+MAX_DONE_BYTES = 64 * 1024
+MAX_RENDEZVOUS_BYTES = 64 * 1024 * 1024
+MAX_DONE_REASON_CHARS = 4000
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Done(BaseModel):
+    """The last file a supervisor writes: its exit code, and why it ended early if it did."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    exit_code: Literal[0, 1, 2]
+    reason: str
+    finished: Literal[True] = True
+
+
+class Rendezvous(BaseModel):
+    """What the rendezvous agreed on, as far as a report needs it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    nodes: dict[str, NodeState]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What a node sent. ``problems`` are things in it that cannot be right, in words.
+
+    ``first`` and ``last`` are the times of its first and last event, by its own clock.
+    """
+
+    node: str
+    cases: tuple[CaseResult, ...] = ()
+    run: RunEvent | None = None
+    facts: Facts | None = None
+    done: Done | None = None
+    rendezvous: Rendezvous | None = None
+    first: datetime | None = None
+    last: datetime | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the node reported to its end, with results, and nothing in it is wrong."""
+        return bool(self.done and self.run and self.cases and not self.problems)
+
+
+def read_node(directory: Path, node: str, run_id: str, death: str) -> NodeReport:
+    """The report in ``directory``; ``death`` says why there are cases without a result.
+
+    A directory that does not exist is an empty report. What is broken becomes a problem, and a
+    case ``results_readable`` when there is any.
+    """
+    problems: list[str] = []
+    if directory.is_symlink():
+        problems.append(f"{directory.name} is a link, not a directory")
+        return NodeReport(node, (_unreadable(node, problems),), problems=tuple(problems))
+    ledger = Ledger()
+    log = _events(directory / EVENTS_FILE, problems)
+    ledger.feed(log)
+    problems += ledger.problems
+    cases = ledger.results(node, death)
+    problems += _foreign(node, run_id, ledger.run, cases)
+    facts = _model(directory / FACTS_FILE, Facts, MAX_FACTS_BYTES, problems)
+    done = _model(directory / DONE_FILE, Done, MAX_DONE_BYTES, problems)
+    rendezvous = _model(directory / RENDEZVOUS_FILE, Rendezvous, MAX_RENDEZVOUS_BYTES, problems)
+    if problems:
+        cases.append(_unreadable(node, problems))
+    return NodeReport(
+        node,
+        tuple(cases),
+        run=ledger.run,
+        facts=facts,
+        done=done,
+        rendezvous=rendezvous,
+        first=log[0].time if log else None,
+        last=log[-1].time if log else None,
+        problems=tuple(problems),
+    )
+
+
+def _events(path: Path, problems: list[str]) -> list[events.Event]:
+    try:
+        log = events.read(path)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        problems.append(f"{EVENTS_FILE}: {error}")
+        return []
+    problems += [f"{EVENTS_FILE}: {problem}" for problem in log.problems]
+    return list(log.events)
+
+
+def _model(path: Path, model: type[M], limit_bytes: int, problems: list[str]) -> M | None:
+    try:
+        return model.model_validate_json(read_limited(path, limit_bytes))
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        problems.append(f"{path.name}: {place}: {first['msg']}")
+    except (OSError, ValueError) as error:
+        problems.append(f"{path.name}: {error}")
+    return None
+
+
+def _foreign(node: str, run_id: str, run: RunEvent | None, cases: list[CaseResult]) -> list[str]:
+    """Results that are not this node's, or not of this run."""
+    problems = []
+    if run is not None and (run.node, run.run_id) != (node, run_id):
+        problems.append(
+            f"{EVENTS_FILE} is of node {run.node} in run {run.run_id}, not of {node} in {run_id}"
+        )
+    problems += [
+        f"case {case.id} is about {case.where.text()}, not about {node}"
+        for case in cases
+        if node not in (case.where.node, case.where.peer)
+    ]
+    return problems[: events.MAX_PROBLEMS]
+
+
+def _unreadable(node: str, problems: list[str]) -> CaseResult:
+    return CaseResult(
+        suite=node,
+        id=f"results_readable[{node}]",
+        classname=class_name(node, "run"),
+        where=Where(node=node),
+        outcome=Outcome.ERROR,
+        message="what the node sent cannot be trusted:\n" + "\n".join(problems),
+    )

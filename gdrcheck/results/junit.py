@@ -1,0 +1,165 @@
+"""Writing JUnit XML: one file, suites for nodes, pairs, the fleet and other tools' results."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from xml.etree import ElementTree
+
+from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
+from gdrcheck.findings.model import Finding
+from gdrcheck.outcome import Outcome
+from gdrcheck.results.cases import CaseResult
+
+# What XML 1.0 has no way to write, not even escaped; and \r, which readers turn into \n.
+ILLEGAL = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NO_CODE = "failed"
+WIDTH = 100
+
+
+def clean(text: str) -> str:
+    """``text`` with every character that XML cannot hold written as ``\\x1b`` or ``\\ud800``."""
+    return ILLEGAL.sub(lambda match: _escape(ord(match.group())), text)
+
+
+def _escape(number: int) -> str:
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def document(
+    suites: Mapping[str, Sequence[CaseResult]],
+    *,
+    hosts: Mapping[str, str],
+    properties: Mapping[str, str],
+    timestamp: str,
+) -> bytes:
+    """The JUnit file for ``suites``; ``hosts`` gives the host name of those that have one.
+
+    ``properties`` (run id, verdict, EMULATED) are repeated in every suite, since readers show
+    suites one by one.
+    """
+    root = ElementTree.Element("testsuites", name="gdrcheck")
+    for name, cases in suites.items():
+        suite = ElementTree.SubElement(root, "testsuite", name=clean(name))
+        if name in hosts:
+            suite.set("hostname", clean(hosts[name]))
+        suite.set("timestamp", timestamp)
+        _count(suite, cases)
+        _properties(suite, properties)
+        for case in cases:
+            _case(suite, case)
+    _count(root, [case for cases in suites.values() for case in cases])
+    ElementTree.indent(root)
+    xml: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return xml + b"\n"
+
+
+def kind(case: CaseResult) -> str | None:
+    """The JUnit element that stands for the case's outcome; None for a passed one."""
+    match case.outcome:
+        case Outcome.PASSED:
+            return None
+        case Outcome.FAILED:
+            return "failure" if case.fails else "skipped"
+        case Outcome.ERROR | Outcome.BLOCKED:
+            return "error"
+        case Outcome.SKIPPED | Outcome.NOT_JUDGED:
+            return "skipped"
+
+
+def _count(element: ElementTree.Element, cases: Sequence[CaseResult]) -> None:
+    kinds = [kind(case) for case in cases]
+    element.set("tests", str(len(cases)))
+    element.set("failures", str(kinds.count("failure")))
+    element.set("errors", str(kinds.count("error")))
+    element.set("skipped", str(kinds.count("skipped")))
+    element.set("time", f"{sum(case.duration_s for case in cases):.3f}")
+
+
+def _properties(parent: ElementTree.Element, properties: Mapping[str, str]) -> None:
+    if not properties:
+        return
+    element = ElementTree.SubElement(parent, "properties")
+    for name, value in properties.items():
+        ElementTree.SubElement(element, "property", name=clean(name), value=clean(value))
+
+
+def _case(suite: ElementTree.Element, case: CaseResult) -> None:
+    element = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=clean(case.classname),
+        name=clean(case.id),
+        time=f"{case.duration_s:.3f}",
+    )
+    _properties(element, case.properties)
+    tag = kind(case)
+    if tag is None:
+        return
+    result = ElementTree.SubElement(element, tag, message=clean(headline(case)))
+    if tag != "skipped":
+        result.set("type", clean(_type(case)))
+    if text := clean(details(case)):
+        result.text = text
+
+
+def _type(case: CaseResult) -> str:
+    if case.outcome is not Outcome.FAILED:
+        return str(case.outcome)
+    if case.foreign_type is not None:
+        return case.foreign_type
+    return case.findings[0].code if case.findings else NO_CODE
+
+
+def headline(case: CaseResult) -> str:
+    """What became of a case that did not pass, in one line."""
+    first = case.message.strip().partition("\n")[0] or str(case.outcome)
+    if case.waived:
+        until = max(waiver.until for waiver in case.waivers)
+        reasons = "; ".join(waiver.reason for waiver in case.waivers)
+        return f"waived until {until}: {reasons} ({first})"
+    if case.only_warns:
+        return f"warning, does not fail the run: {first}"
+    if case.outcome is Outcome.NOT_JUDGED:
+        return f"not judged: {first}"
+    return first
+
+
+def details(case: CaseResult) -> str:
+    """The whole message, and each finding with what the catalogue knows of it."""
+    parts = [case.message.strip()] if "\n" in case.message.strip() else []
+    parts += [explain(finding) for finding in case.findings]
+    return "\n\n".join(parts)
+
+
+def explain(finding: Finding) -> str:
+    """A finding in full: what was seen, where, the likely causes and the repair, in this order."""
+    unit = f" {finding.unit}" if finding.unit else ""
+    lines = [
+        f"code: {finding.code}",
+        f"where: {finding.where.text()}",
+        f"observed: {finding.observed}{unit}",
+        f"expected: {finding.expected}{unit}",
+        *(f"{name}: {value}" for name, value in finding.evidence.items() if value),
+    ]
+    entry = ENTRIES_BY_CODE.get(finding.code)
+    if entry is None:
+        return "\n".join([*lines, "this version knows no more about this code"])
+    return "\n".join(
+        [
+            *lines,
+            f"meaning: {entry.title}",
+            "likely causes, most likely first:",
+            *_numbered(entry.causes),
+            "repair, in this order:",
+            *_numbered(entry.repair),
+        ]
+    )
+
+
+def _numbered(steps: Sequence[str]) -> list[str]:
+    return [
+        textwrap.fill(step, WIDTH, initial_indent=f"  {number}. ", subsequent_indent="     ")
+        for number, step in enumerate(steps, 1)
+    ]

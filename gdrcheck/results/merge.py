@@ -1,0 +1,224 @@
+"""``gdrcheck merge``: the files of all nodes become one JUnit file, one summary, one verdict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gdrcheck import run
+from gdrcheck.outcome import InputError, Outcome
+from gdrcheck.results import blame, console, fleet, foreign, junit, states, summary
+from gdrcheck.results.cases import FLEET, PAIRS, CaseResult, apply_waivers
+from gdrcheck.results.files import read_limited, write_atomic
+from gdrcheck.results.incoming import JUNIT_FILE, NodeReport, read_node
+from gdrcheck.results.pairs import missing_pairs
+from gdrcheck.results.states import SeenState, SeenStates
+from gdrcheck.results.summary import Summary
+from gdrcheck.results.verdict import judge
+from gdrcheck.run import RunSpec
+
+SUMMARY_FILE = "summary.json"
+EXTRA_DIRECTORY = "extra_junit"
+MAX_RUN_BYTES = 64 * 1024 * 1024
+MAX_STATES_BYTES = 64 * 1024 * 1024
+
+
+def main(args: argparse.Namespace) -> int:
+    """The command; returns 0 PASS, 1 FAIL, 2 INCOMPLETE. InputError for unusable input."""
+    seen = _read_states(args.states) if args.states else SeenStates()
+    result = merge(args.results_dir, seen, args.extra_junit)
+    if args.json:
+        print(result.model_dump_json(indent=2))
+    else:
+        print(console.text(result, args.results_dir))
+    return result.verdict.exit_code
+
+
+def merge(results_dir: Path, seen: SeenStates, extra_dir: Path | None = None) -> Summary:
+    """Write junit.xml and summary.json into ``results_dir``, and return the summary.
+
+    Reads run.json and nodes/<node>/ there. A node that ``seen`` does not name did its part if it
+    left results. InputError when run.json or ``seen`` cannot be used; whatever a node or another
+    tool sent becomes a case instead.
+    """
+    spec = _read_run(results_dir / "run.json")
+    strangers = sorted(set(seen.nodes) - {node.name for node in spec.nodes})
+    if strangers:
+        raise InputError(f"states name nodes that are not in the run: {', '.join(strangers)}")
+    reports = {
+        node.name: read_node(
+            results_dir / "nodes" / node.name, node.name, spec.run_id, _death(node.name, seen)
+        )
+        for node in spec.nodes
+    }
+    node_states = {name: _state(report, seen) for name, report in reports.items()}
+    cases = _cases(spec, reports, node_states)
+    for directory in filter(None, (results_dir / EXTRA_DIRECTORY, extra_dir)):
+        cases += foreign.read_directory(directory)
+    result = _summary(spec, seen, cases, reports, node_states)
+    suites = _suites(spec, cases)
+    xml = junit.document(
+        suites,
+        hosts={node.name: node.name for node in spec.nodes},
+        properties=_properties(result),
+        timestamp=f"{spec.created:%Y-%m-%dT%H:%M:%S}",
+    )
+    write_atomic(results_dir / JUNIT_FILE, xml)
+    write_atomic(results_dir / SUMMARY_FILE, result.model_dump_json(indent=2).encode() + b"\n")
+    return result
+
+
+def _cases(
+    spec: RunSpec, reports: Mapping[str, NodeReport], node_states: Mapping[str, SeenState]
+) -> list[CaseResult]:
+    """Every case of the run but those of other tools, waivers applied."""
+    cases: list[CaseResult] = []
+    for name, report in reports.items():
+        cases += report.cases or [fleet.no_result(name, node_states[name])]
+    cases = _once(cases)
+    cases += missing_pairs(spec, cases, reports, node_states)
+    cases = [_waived(spec, case) for case in cases]
+    return [
+        *cases,
+        *fleet.every_node_reported(reports, node_states),
+        *fleet.profiles_promise_enough(spec),
+        *fleet.promises_measured(spec),
+        fleet.same_image(spec, reports),
+        fleet.pairs_measured(spec, cases),
+        *fleet.waivers_current(spec),
+    ]
+
+
+def _once(cases: Sequence[CaseResult]) -> list[CaseResult]:
+    """A name that two nodes claim stays with the first; the second claim is an error."""
+    first: dict[tuple[str, str], CaseResult] = {}
+    for case in cases:
+        key = case.suite, case.id
+        if key in first:
+            claim = case.model_copy(
+                update={
+                    "id": f"{case.id} (#2)",
+                    "outcome": Outcome.ERROR,
+                    "message": f"a second result for {case.id}: {case.outcome} {case.message}",
+                }
+            )
+            first.setdefault((claim.suite, claim.id), claim)
+        else:
+            first[key] = case
+    return list(first.values())
+
+
+def _waived(spec: RunSpec, case: CaseResult) -> CaseResult:
+    names = {node.name for node in spec.nodes}
+    waivers = [
+        waiver
+        for node in dict.fromkeys((case.where.node, case.where.peer))
+        if node in names
+        for waiver in spec.profile_of(node).waivers
+    ]
+    return apply_waivers(case, waivers, spec.created.date())
+
+
+def _death(name: str, seen: SeenStates) -> str:
+    """Why a case of this node may have no result."""
+    state = seen.nodes.get(name)
+    if state is None or state.state == "ok":
+        return "container died"
+    if state.state == "unreachable":
+        return f"node lost: {state.text()}"
+    return f"container died: {state.text()}"
+
+
+def _state(report: NodeReport, seen: SeenStates) -> SeenState:
+    if report.node in seen.nodes:
+        state = seen.nodes[report.node]
+        if seen.check_mode and state.state == "ok":
+            return SeenState(state="no result", reason="check mode: nothing measured")
+        return state
+    if report.cases:
+        return SeenState(state="ok")
+    return SeenState(state="no result", reason="nothing arrived")
+
+
+def _summary(
+    spec: RunSpec,
+    seen: SeenStates,
+    cases: Sequence[CaseResult],
+    reports: Mapping[str, NodeReport],
+    node_states: Mapping[str, SeenState],
+) -> Summary:
+    judged = judge(cases)
+    waivers = dict.fromkeys(waiver for case in cases for waiver in case.waivers)
+    return Summary(
+        run_id=spec.run_id,
+        gdrcheck_version=spec.gdrcheck_version,
+        created=spec.created,
+        verdict=judged.verdict,
+        reasons=judged.reasons,
+        check_mode=seen.check_mode,
+        limited_to=spec.limited_to,
+        emulated=any(summary.is_emulated(report) for report in reports.values()),
+        software_rdma=any(summary.has_software_rdma(report) for report in reports.values()),
+        image_id=spec.image_id,
+        counts=summary.counts(cases),
+        findings=summary.findings(cases),
+        unmeasured=summary.unmeasured(cases),
+        suspects=blame.suspects(cases),
+        waivers=tuple(waivers),
+        nodes=summary.node_summaries(spec, cases, reports, node_states),
+        duration_s=summary.duration_s(reports),
+    )
+
+
+def _suites(spec: RunSpec, cases: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
+    """Nodes in the run's order, then pairs, fleet, and other tools' files."""
+    suites: dict[str, list[CaseResult]] = defaultdict(list)
+    for case in cases:
+        suites[case.suite].append(case)
+    order = dict.fromkeys((*(node.name for node in spec.nodes), PAIRS, FLEET, *suites))
+    return {name: suites[name] for name in order if name in suites}
+
+
+def _properties(result: Summary) -> dict[str, str]:
+    properties = {
+        "run_id": result.run_id,
+        "verdict": str(result.verdict),
+        "scope": result.scope,
+        "gdrcheck_version": result.gdrcheck_version,
+        "image_id": result.image_id,
+    }
+    if result.limited_to:
+        properties["limited_to"] = result.limited_to
+    if result.emulated:
+        properties["EMULATED"] = "true"
+    if result.software_rdma:
+        properties["SOFT-ROCE"] = "true"
+    return properties
+
+
+def _read_run(path: Path) -> RunSpec:
+    try:
+        return run.RunSpec.model_validate_json(read_limited(path, MAX_RUN_BYTES))
+    except ValidationError as error:
+        raise InputError(
+            *(
+                f"{path}: {'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
+                for one in error.errors(include_url=False, include_input=False)
+            )
+        ) from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def _read_states(source: str) -> SeenStates:
+    if source == "-":
+        return states.parse(sys.stdin.buffer.read(MAX_STATES_BYTES), "standard input")
+    try:
+        return states.parse(Path(source).read_bytes(), source)
+    except OSError as error:
+        raise InputError(f"--states {source}: {error.strerror}") from error

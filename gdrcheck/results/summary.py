@@ -1,0 +1,200 @@
+"""``summary.json``: the verdict of a run and what a reader needs to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gdrcheck.findings.model import Finding
+from gdrcheck.outcome import Outcome, Verdict
+from gdrcheck.profile import Waiver
+from gdrcheck.results.blame import Suspect
+from gdrcheck.results.cases import CaseResult
+from gdrcheck.results.incoming import NodeReport
+from gdrcheck.results.states import SeenState
+from gdrcheck.run import RunSpec
+
+WAIVED = "waived"
+WARNED = "warned"
+# Of one node; the JUnit file has them all.
+MAX_TROUBLES = 20
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SummaryFinding(_Model):
+    """A finding and the case that it belongs to. ``waived_until`` when the owner accepts it."""
+
+    case: str
+    outcome: Outcome
+    finding: Finding
+    waived_until: str | None = None
+
+
+class SummaryCase(_Model):
+    """A case that was not measured, and why, in one line."""
+
+    case: str
+    outcome: Outcome
+    reason: str
+    blocked_by: str | None = None
+
+
+class NodeSummary(_Model):
+    """One node. ``complete``: all of its results are here. ``troubles``: one line each."""
+
+    state: str
+    reason: str
+    complete: bool
+    troubles: tuple[str, ...]
+    gdrcheck_version: str | None = None
+    image_id: str | None = None
+    emulated: bool = False
+    software_rdma: bool = False
+    versions: dict[str, str] = Field(default_factory=dict)
+    duration_s: float | None = None
+
+
+class Summary(_Model):
+    """The run as a whole. ``counts`` is by outcome; ``waived`` and ``warned`` are not in failed."""
+
+    schema_version: Literal[1] = 1
+    run_id: str
+    gdrcheck_version: str
+    created: datetime
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    scope: Literal["functional"] = "functional"
+    soak: Literal["not run"] = "not run"
+    check_mode: bool
+    limited_to: str | None
+    emulated: bool
+    software_rdma: bool
+    image_id: str
+    counts: dict[str, int]
+    findings: tuple[SummaryFinding, ...]
+    unmeasured: tuple[SummaryCase, ...]
+    suspects: tuple[Suspect, ...]
+    waivers: tuple[Waiver, ...]
+    nodes: dict[str, NodeSummary]
+    duration_s: float | None
+
+
+def counts(cases: Sequence[CaseResult]) -> dict[str, int]:
+    """How many cases there are of each kind; the sum is the number of cases."""
+    found = dict.fromkeys((*(str(outcome) for outcome in Outcome), WAIVED, WARNED), 0)
+    for case in cases:
+        if case.waived:
+            found[WAIVED] += 1
+        elif case.only_warns:
+            found[WARNED] += 1
+        else:
+            found[case.outcome] += 1
+    return found
+
+
+def findings(cases: Sequence[CaseResult]) -> tuple[SummaryFinding, ...]:
+    """Every finding once, with the first case that holds it."""
+    found: dict[str, SummaryFinding] = {}
+    for case in cases:
+        until = max((waiver.until for waiver in case.waivers), default=None)
+        for finding in case.findings:
+            entry = SummaryFinding(
+                case=case.id,
+                outcome=case.outcome,
+                finding=finding,
+                waived_until=until.isoformat() if until else None,
+            )
+            found.setdefault(finding.model_dump_json(), entry)
+    return tuple(found.values())
+
+
+def unmeasured(cases: Sequence[CaseResult]) -> tuple[SummaryCase, ...]:
+    """Every case that is error or blocked."""
+    return tuple(
+        SummaryCase(
+            case=case.id,
+            outcome=case.outcome,
+            reason=first_line(case),
+            blocked_by=case.blocked_by,
+        )
+        for case in cases
+        if case.unmeasured
+    )
+
+
+def node_summaries(
+    spec: RunSpec,
+    cases: Sequence[CaseResult],
+    reports: Mapping[str, NodeReport],
+    states: Mapping[str, SeenState],
+) -> dict[str, NodeSummary]:
+    """One entry a node, in the run's order."""
+    return {
+        node.name: _node(node.name, cases, reports[node.name], states[node.name])
+        for node in spec.nodes
+    }
+
+
+def _node(
+    name: str, cases: Sequence[CaseResult], report: NodeReport, state: SeenState
+) -> NodeSummary:
+    troubles = [
+        f"{case.outcome}: {case.id}: {first_line(case)}"
+        for case in cases
+        if (case.fails or case.unmeasured) and _concerns(case, name)
+    ]
+    facts, run = report.facts, report.run
+    return NodeSummary(
+        state=state.state,
+        reason=state.reason,
+        complete=report.complete,
+        troubles=tuple(troubles[:MAX_TROUBLES]),
+        gdrcheck_version=run.gdrcheck_version if run else None,
+        image_id=run.image_id if run else None,
+        emulated=is_emulated(report),
+        software_rdma=has_software_rdma(report),
+        versions=dict(facts.versions) if facts else {},
+        duration_s=_seconds(report.first, report.last),
+    )
+
+
+def _concerns(case: CaseResult, node: str) -> bool:
+    """Whether the case is against ``node``: by its findings' places if it has any."""
+    if case.findings:
+        return any(finding.where.node == node for finding in case.findings)
+    return case.where.node == node
+
+
+def is_emulated(report: NodeReport) -> bool:
+    """Whether anything that the node sent says EMULATED."""
+    return bool((report.run and report.run.emulated) or (report.facts and report.facts.emulated))
+
+
+def has_software_rdma(report: NodeReport) -> bool:
+    """Whether the node has an RDMA device without silicon, such as Soft-RoCE."""
+    devices = report.facts.rdma_devices if report.facts else ()
+    return isinstance(devices, tuple) and any(device.software for device in devices)
+
+
+def duration_s(reports: Mapping[str, NodeReport]) -> float | None:
+    """From the first event of any node to the last, by their clocks; None without events."""
+    first = [report.first for report in reports.values() if report.first]
+    last = [report.last for report in reports.values() if report.last]
+    return _seconds(min(first), max(last)) if first and last else None
+
+
+def first_line(case: CaseResult) -> str:
+    """The first line of what the case says."""
+    return case.message.strip().partition("\n")[0]
+
+
+def _seconds(first: datetime | None, last: datetime | None) -> float | None:
+    if first is None or last is None:
+        return None
+    return max(0.0, round((last - first).total_seconds(), 3))

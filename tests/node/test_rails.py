@@ -1,0 +1,92 @@
+"""What a node tells the others of its rails."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from gdrcheck.facts import Facts, Port, RdmaDevice
+from gdrcheck.findings.model import Finding, Severity, Where
+from gdrcheck.node.rails import ready_rails
+from gdrcheck.outcome import Outcome
+from gdrcheck.profile import Waiver
+from gdrcheck.results.cases import CaseResult, apply_waivers
+from tests.node.support import facts, profile
+
+RXE0 = Where(node="node1", nic="rxe0")
+
+
+def machine() -> Facts:
+    """A node with rxe0, whose port is active."""
+    port = Port(
+        number=1,
+        state="ACTIVE",
+        physical_state="LinkUp",
+        rate_gbps=10,
+        link_layer="ethernet",
+        lid=0,
+        sm_lid=0,
+        gids=(),
+    )
+    device = RdmaDevice(
+        name="rxe0",
+        driver="rdma_rxe",
+        slot=None,
+        netdevs=("eth1",),
+        uverbs="uverbs0",
+        software=True,
+        ports=(port,),
+    )
+    return facts().model_copy(update={"rdma_devices": (device,)})
+
+
+def case(outcome: Outcome, *, where: Where = RXE0, **changes: object) -> CaseResult:
+    """A case about rxe0."""
+    values = {"suite": "node1", "id": "port[node1/rxe0]", "classname": "node1.ports"}
+    return CaseResult.model_validate(values | {"where": where, "outcome": outcome} | changes)
+
+
+def finding(severity: Severity = Severity.FAIL) -> Finding:
+    """A port that is down."""
+    return Finding(
+        code="PORT-NOT-ACTIVE", where=RXE0, observed="DOWN", expected="ACTIVE", severity=severity
+    )
+
+
+@pytest.mark.parametrize(
+    ("cases", "blocked_by"),
+    [
+        ([], None),
+        ([case(Outcome.PASSED), case(Outcome.SKIPPED), case(Outcome.NOT_JUDGED)], None),
+        ([case(Outcome.FAILED, findings=[finding()])], "PORT-NOT-ACTIVE at node1/rxe0"),
+        ([case(Outcome.FAILED, findings=[finding(Severity.WARN)])], None),
+        ([case(Outcome.ERROR)], "error in port[node1/rxe0]"),
+        ([case(Outcome.BLOCKED, blocked_by="MR-HOST-FAILED at x")], "MR-HOST-FAILED at x"),
+        (
+            [
+                case(Outcome.BLOCKED, blocked_by="that"),
+                case(Outcome.FAILED, findings=[finding()]),
+            ],
+            "PORT-NOT-ACTIVE at node1/rxe0",
+        ),
+        ([case(Outcome.ERROR, where=Where(node="node1", nic="rxe1"))], None),
+        ([case(Outcome.ERROR, where=Where(node="node1"))], None),
+    ],
+)
+def test_what_blocks_a_rail(cases: list[CaseResult], blocked_by: str | None) -> None:
+    (rail,) = ready_rails(profile(), machine(), cases)
+    assert (rail.id, rail.nic, rail.blocked_by) == (0, "rxe0", blocked_by)
+
+
+def test_a_waived_failure_does_not_block() -> None:
+    waiver = Waiver(code="PORT-NOT-ACTIVE", where="node1/*", reason="spare", until=date(2026, 1, 2))
+    failed = case(Outcome.FAILED, findings=[finding()])
+    waived = apply_waivers(failed, [waiver], date(2026, 1, 2))
+    (rail,) = ready_rails(profile(), machine(), [waived])
+    assert rail.blocked_by is None
+
+
+def test_without_facts_every_promised_rail_is_blocked() -> None:
+    (rail,) = ready_rails(profile(), None, [])
+    assert rail.blocked_by == "facts were not read"

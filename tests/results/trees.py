@@ -1,0 +1,213 @@
+"""Directories as nodes leave them, made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from junitparser import JUnitXml
+
+from gdrcheck.facts import Facts
+from gdrcheck.findings.model import Finding, Where
+from gdrcheck.outcome import Outcome, Verdict
+from gdrcheck.pairing.messages import NodeState
+from gdrcheck.pairing.rendezvous import RendezvousResult
+from gdrcheck.results.events import (
+    Case,
+    EndEvent,
+    Event,
+    EventWriter,
+    PlanEvent,
+    RunEvent,
+    StartEvent,
+    StepEvent,
+)
+from gdrcheck.results.merge import merge
+from gdrcheck.results.states import SeenState, SeenStates
+from gdrcheck.results.summary import Summary
+from gdrcheck.run import RunSpec
+from tests.node.support import RUN_ID, facts, run_spec
+
+WHEN = datetime(2026, 1, 2, 3, 4, 10, tzinfo=UTC)
+
+
+def write_run(root: Path, spec: RunSpec) -> Path:
+    """A results directory for ``spec``."""
+    (root / "nodes").mkdir(parents=True)
+    (root / "run.json").write_text(spec.model_dump_json())
+    return root
+
+
+class NodeTree:
+    """What one node left. Complete unless ``died`` is called."""
+
+    def __init__(self, root: Path, node: str, *, image_id: str = "sha256:1") -> None:
+        self.directory = root / "nodes" / node
+        self.directory.mkdir(parents=True)
+        self.node = node
+        self.add(
+            RunEvent(
+                phase="run",
+                run_id=RUN_ID,
+                node=node,
+                gdrcheck_version="0.1.0",
+                image_id=image_id,
+                emulated=False,
+            )
+        )
+        self.facts(facts(node))
+        self.done()
+
+    def add(self, *events: Event) -> None:
+        """Append events."""
+        with EventWriter(self.directory / "events.jsonl") as writer:
+            for event in events:
+                writer.write(event.model_copy(update={"time": WHEN}))
+
+    def facts(self, found: Facts) -> None:
+        """Write facts.json."""
+        (self.directory / "facts.json").write_text(found.model_dump_json())
+
+    def done(self, reason: str = "", exit_code: int = 0) -> None:
+        """Write done.json."""
+        text = f'{{"exit_code": {exit_code}, "reason": "{reason}", "finished": true}}'
+        (self.directory / "done.json").write_text(text)
+
+    def died(self) -> None:
+        """The container ended before it wrote its last file."""
+        (self.directory / "done.json").unlink()
+
+    def plan(self, *ids: str, where: Where | None = None) -> None:
+        """Plan cases of the node phase."""
+        place = where or Where(node=self.node)
+        cases = tuple(Case(id=id_, classname=f"{self.node}.ports", where=place) for id_ in ids)
+        self.add(PlanEvent(phase="node", cases=cases))
+
+    def start(self, id_: str, *steps: str) -> None:
+        """Start a case and announce its steps."""
+        self.add(
+            StartEvent(phase="node", id=id_),
+            *(StepEvent(phase="node", id=id_, text=text) for text in steps),
+        )
+
+    def case(
+        self,
+        id_: str,
+        outcome: Outcome = Outcome.PASSED,
+        *,
+        message: str = "",
+        findings: Sequence[Finding] = (),
+        where: Where | None = None,
+        blocked_by: str | None = None,
+    ) -> None:
+        """A case of the node phase from its plan to its end."""
+        self.plan(id_, where=where)
+        self.start(id_)
+        self.add(
+            EndEvent(
+                phase="node",
+                id=id_,
+                outcome=outcome,
+                duration_s=0.5,
+                message=message,
+                findings=tuple(findings),
+                blocked_by=blocked_by,
+            )
+        )
+
+    def pair(
+        self,
+        source: str,
+        sink: str,
+        outcome: Outcome = Outcome.PASSED,
+        *,
+        operation: str = "SEND",
+        code: str = "PAIR-DATA-CORRUPT",
+    ) -> str:
+        """A pair case ``source`` to ``sink`` (places like node1/rxe0); returns its name."""
+        id_ = f"data_exchange[{source} -> {sink}, host-host, {operation}]"
+        place = place_of(source, sink)
+        found: tuple[Finding, ...] = ()
+        if outcome is Outcome.FAILED:
+            found = (Finding(code=code, where=place, observed="bad", expected="good"),)
+        self.add(
+            PlanEvent(phase="pair", cases=(Case(id=id_, classname="pairs.data", where=place),)),
+            StartEvent(phase="pair", id=id_),
+            EndEvent(phase="pair", id=id_, outcome=outcome, findings=found),
+        )
+        return id_
+
+    def both_ways(self, other: str, nic: str = "rxe0") -> None:
+        """Passed pair cases with ``other`` in both directions."""
+        self.pair(f"{self.node}/{nic}", f"{other}/{nic}")
+        self.pair(f"{other}/{nic}", f"{self.node}/{nic}")
+
+    def rendezvous(self, ready: Iterable[str], **others: str) -> None:
+        """The list of the rendezvous: who is ready, and the state of the others."""
+        states = {name: NodeState(state="ready") for name in ready} | {
+            name: NodeState.model_validate({"state": state, "reason": "no sign of life"})
+            for name, state in others.items()
+        }
+        RendezvousResult(leader=self.node, nodes=states).write(self.directory / "rendezvous.json")
+
+
+def place_of(source: str, sink: str) -> Where:
+    """The Where of a pair case: the source's place, with the other node as the peer."""
+    node, _, nic = source.partition("/")
+    return Where(node=node, nic=nic or None, peer=sink.partition("/")[0])
+
+
+def port_down(node: str = "node1", nic: str = "rxe0") -> Finding:
+    """A port that is not active."""
+    return Finding(
+        code="PORT-NOT-ACTIVE",
+        where=Where(node=node, nic=nic),
+        observed="state DOWN",
+        expected="state ACTIVE",
+    )
+
+
+class Merged:
+    """The outcome of a merge, read back from the files that it wrote."""
+
+    def __init__(self, root: Path, seen: SeenStates | None = None) -> None:
+        self.root = root
+        self.summary = merge(root, seen or SeenStates())
+        written = Summary.model_validate_json((root / "summary.json").read_bytes())
+        assert written == self.summary
+        self.junit = JUnitXml.fromfile(str(root / "junit.xml"))
+        self.suites = {suite.name: suite for suite in self.junit}
+        self.cases = {case.name: case for suite in self.junit for case in suite}
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict."""
+        return self.summary.verdict
+
+    def result(self, id_: str) -> tuple[str, str] | None:
+        """The element of a case and its message; None when it passed."""
+        found = self.cases[id_].result
+        return (type(found[0]).__name__, found[0].message) if found else None
+
+
+def two_nodes(root: Path) -> tuple[NodeTree, NodeTree]:
+    """Two nodes on which everything passed."""
+    write_run(root, run_spec("node1", "node2"))
+    one, two = NodeTree(root, "node1"), NodeTree(root, "node2")
+    for tree in (one, two):
+        tree.case(f"port_active[{tree.node}/rxe0]", where=Where(node=tree.node, nic="rxe0"))
+    one.both_ways("node2")
+    return one, two
+
+
+def seen(**states: str) -> SeenStates:
+    """States as the playbook gives them."""
+    return SeenStates(
+        nodes={
+            name: SeenState.model_validate(
+                {"state": state, "reason": "" if state == "ok" else "why"}
+            )
+            for name, state in states.items()
+        }
+    )
