@@ -1,0 +1,42 @@
+"""Verbs devices open, and their ports have a GID that a connection can use."""
+
+from __future__ import annotations
+
+from gdrcheck import gates
+from gdrcheck.findings.model import Finding
+from gdrcheck.profile import Profile
+from gdrcheck.rails import Rail
+from gdrcheck.verbs.device import Device, open_device
+from gdrcheck.verbs.errors import VerbsError
+from gdrcheck.verbs.gid import NoUsableGid
+
+
+def check_device_opens(present_rail: Rail) -> None:
+    """A verbs context can be had for the device, and the port answers a query."""
+    try:
+        with open_device(present_rail.nic) as device:
+            device.port(1)
+    except VerbsError as error:
+        gates.fail(
+            Finding(
+                code="PORT-OPEN-FAILED",
+                where=present_rail.where,
+                observed=str(error),
+                expected="the device opens",
+            )
+        )
+
+
+def check_gid_usable(active_rail: Rail, device: Device, profile: Profile) -> None:
+    """The port's GID table holds an entry of the promised family and type that can send."""
+    try:
+        device.choose_gid(device.port(1), profile.gid)
+    except NoUsableGid as error:
+        gates.fail(
+            Finding(
+                code="PORT-GID-NONE",
+                where=active_rail.where,
+                observed=str(error),
+                expected=f"a usable GID, family {profile.gid.family}, type {profile.gid.type}",
+            )
+        )
