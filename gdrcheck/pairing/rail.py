@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -31,7 +32,7 @@ class RailError(EndFailure):
 
 
 class RailProcess:
-    """The endpoint child of one rail. Starts it when first needed; ``close`` it, or use with.
+    """The endpoint child of one rail, started by ``prepare`` or when first needed. ``close`` it.
 
     Deadlines: opening, which includes the start of the interpreter, and an exchange ``check_s``;
     everything else ``connect_s``.
@@ -75,6 +76,12 @@ class RailProcess:
     def payload_bytes(self) -> int:
         """The size of the buffer that messages lie in."""
         return self._request.buffer_bytes
+
+    def prepare(self) -> None:
+        """Start the child ahead of its first request, which then tells if that failed."""
+        if self._child is None:
+            with suppress(RailError):
+                self._start()
 
     def open(self, deadline: Deadline) -> protocol.Opened:
         """Start the child and open the device, unless that is done. RailError."""

@@ -106,6 +106,9 @@ class PairWalk:
             for rail in self._rails.values():
                 stack.callback(rail.close)
             if self._owned or self._served:
+                # Interpreters start side by side, on both nodes, while the channels are made.
+                for rail in self._rails.values():
+                    rail.prepare()
                 spec = self._run.node(self._node)
                 names = [node.name for node in self._run.nodes]
                 self._listener = stack.enter_context(

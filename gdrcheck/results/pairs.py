@@ -14,6 +14,8 @@ from gdrcheck.results.incoming import NodeReport
 from gdrcheck.results.states import SeenState
 from gdrcheck.run import RunSpec
 
+# Cases of a node that explain why it measured no pair.
+EXPLAINING = ("node_locked[", "rendezvous_", "pair_phase_", "checks_")
 # <check>[<a>/gpu<N>/<nic> -> <b>/gpu<N>/<nic>, <mode>, <operation>]
 NAME = re.compile(r"^\w+\[([^\s,\]]+) -> ([^\s,\]]+)")
 
@@ -101,6 +103,6 @@ def _reason(
                     return f"rendezvous_completed[{node}]", why
     for node in pair:
         for case in reports[node].cases:
-            if case.unmeasured and case.id.startswith(("rendezvous_", "pair_phase_", "checks_")):
+            if case.unmeasured and case.id.startswith(EXPLAINING):
                 return case.id, case.message.partition("\n")[0]
     return None, f"{pair.initiator} reported nothing about this pair, and no reason is known"

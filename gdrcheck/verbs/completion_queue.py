@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from gdrcheck.verbs.errors import VerbsError
 
 # Work requests of each direction of the one queue pair that uses the queue.
 QUEUE_DEPTH = 1024
+_SPIN_NS = 100_000
 
 
 class CompletionQueue:
@@ -31,8 +33,21 @@ class CompletionQueue:
         count, completions = self.cq.poll(1)
         return completions[0] if count else None
 
-    def poll_blocking(self, wait_s: float) -> Any:
-        """The next work completion; None if none came within ``wait_s``, or for a stale event."""
+    def next(self, wait_s: float) -> Any:
+        """The next work completion; None if none came within ``wait_s``, or for a stale event.
+
+        Spins at first, as fast NICs need it, and then blocks: a slow NIC is software that wants
+        this very processor, and two spinning ends slow it down several times (tried with rxe).
+        """
+        spin_until = time.perf_counter_ns() + _SPIN_NS
+        while True:
+            count, completions = self.cq.poll(1)
+            if count:
+                return completions[0]
+            if time.perf_counter_ns() > spin_until:
+                return self._block(wait_s) if wait_s > 0 else None
+
+    def _block(self, wait_s: float) -> Any:
         self.cq.req_notify()
         # One may have come before the notification was asked for.
         work = self.poll()

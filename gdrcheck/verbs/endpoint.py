@@ -200,7 +200,7 @@ class Endpoint:
     def poll(self, wait_s: float = 0) -> Completion | None:
         """The next completion, None if there is none; blocks for ``wait_s`` at the most."""
         try:
-            work = self.queue.poll() or (self.queue.poll_blocking(wait_s) if wait_s > 0 else None)
+            work = self.queue.next(wait_s) if wait_s > 0 else self.queue.poll()
         except PyverbsError as problem:
             raise VerbsError(f"poll for a completion: {problem}", step="poll") from problem
         if work is None:

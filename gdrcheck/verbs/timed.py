@@ -15,20 +15,18 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-from gdrcheck import steps
 from gdrcheck.mismatch import Mismatch
 from gdrcheck.pattern import Key, Pattern
+from gdrcheck.verbs.compat import verbs_step
 from gdrcheck.verbs.completion_queue import QUEUE_DEPTH
 from gdrcheck.verbs.endpoint import Endpoint
 from gdrcheck.verbs.errors import VerbsError, status_name
 from gdrcheck.verbs.protocol import DEADLINE, MARGIN_BYTES, Role, Timed, TimedResult
-from gdrcheck.verbs.waiting import SPINS, STOP, Broken, Waiter, post_greeting_receive
+from gdrcheck.verbs.waiting import STOP, Broken, Waiter, post_greeting_receive
 
 WARM_UP = 100
 # Receives are posted this many at a time, and every so many sends is one signaled.
 _BATCH = 256
-# Empty polls between two looks at the clock.
-_SPINS = 4096
 # Groups of work requests in flight when streaming; one doorbell and one completion each.
 _GROUPS = 4
 # A stream slower than this is a stream that has died.
@@ -66,16 +64,17 @@ class TimedRun:
         numbers: dict[str, float] = {}
         error = None
         begun = time.monotonic()
-        with steps.step(f"{self._plan.kind} of {self._plan.size_bytes} B as {self._plan.role}"):
-            try:
+        step = f"{self._plan.kind} of {self._plan.size_bytes} B as {self._plan.role}"
+        try:
+            with verbs_step(step):
                 measure = self._latency if self._plan.kind == "latency" else self._bandwidth
                 numbers = measure(self._plan.role)
                 post_greeting_receive(self._endpoint)
-            except Broken as problem:
-                error = problem.result(self._plan.size_bytes, 0)
-            except VerbsError as problem:
-                broken = Broken("CALL_FAILED", problem.step, str(problem))
-                error = broken.result(self._plan.size_bytes, 0)
+        except Broken as problem:
+            error = problem.result(self._plan.size_bytes, 0)
+        except VerbsError as problem:
+            broken = Broken("CALL_FAILED", problem.step, str(problem))
+            error = broken.result(self._plan.size_bytes, 0)
         guard = self._endpoint.guard_damage()
         right = not (error or guard or self._mismatch or self._told_wrong)
         return TimedResult(
@@ -151,24 +150,19 @@ class TimedRun:
         return stamps
 
     def _arrive(self, awaited: int) -> None:
-        """Spin until a completion of this kind has come, as ib_send_lat does."""
-        poll = self._endpoint.queue.cq.poll
-        deadline = 0.0
-        while True:
-            for _ in range(_SPINS):
-                count, completions = poll(1)
-                if count:
-                    work = completions[0]
-                    if work.status:
-                        raise _failed(status_name(int(work.status)), int(work.vendor_err))
-                    if work.wr_id == awaited:
-                        return
-            now = time.monotonic()
-            deadline = deadline or now + self._completion_s
-            if now > deadline:
-                what = "receive" if awaited == _RECEIVE else "send"
-                text = f"{what}: not completed within {self._completion_s:g} s"
-                raise Broken(DEADLINE, what, text)
+        """Wait until a completion of this kind has come; others are dropped."""
+        deadline = time.monotonic() + self._completion_s
+        while (wait_s := deadline - time.monotonic()) > 0:
+            work = self._endpoint.queue.next(wait_s)
+            if work is None:
+                continue
+            if work.status:
+                raise _failed(status_name(int(work.status)), int(work.vendor_err))
+            if work.wr_id == awaited:
+                return
+        what = "message" if awaited == _RECEIVE else "write"
+        text = f"{what}: not completed within {self._completion_s:g} s"
+        raise Broken(DEADLINE, what, text)
 
     # --- bandwidth ------------------------------------------------------------------------------
 
@@ -213,31 +207,16 @@ class TimedRun:
 
     def _stream(self, chains: list[Any], groups: int) -> int:
         """Nanoseconds from the first post to the last completion."""
-        post_send, arrive = self._endpoint.qp.post_send, self._group_done
+        post_send, arrive = self._endpoint.qp.post_send, self._arrive
         with _no_collection():
             begun = time.perf_counter_ns()
             for number in range(groups):
                 if number >= _GROUPS:
-                    arrive()
+                    arrive(_SEND)
                 post_send(chains[number % _GROUPS])
             for _ in range(min(groups, _GROUPS)):
-                arrive()
+                arrive(_SEND)
             return time.perf_counter_ns() - begun
-
-    def _group_done(self) -> None:
-        """Wait for the completion of a group."""
-        poll = self._endpoint.poll
-        for _ in range(SPINS):
-            if (completion := poll()) is not None:
-                break
-        else:
-            deadline = time.monotonic() + self._completion_s
-            while (completion := poll(deadline - time.monotonic())) is None:
-                if time.monotonic() >= deadline:
-                    text = f"write: not completed within {self._completion_s:g} s"
-                    raise Broken(DEADLINE, "write", text)
-        if completion.status != "SUCCESS":
-            raise _failed(completion.status, completion.vendor_error)
 
 
 def validate_timed(plan: Timed, payload_bytes: int) -> None:

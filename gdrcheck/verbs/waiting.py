@@ -15,8 +15,6 @@ _GREETING = 1 << 31
 _SINK = 1 << 30
 # Instead of a credit: the sink has ended the exchange, since something was wrong.
 STOP = 0xFFFF_FFFF
-# Empty polls before it blocks: fast NICs are caught spinning, slow ones are left the processor.
-SPINS = 200
 
 
 class Broken(Exception):
@@ -89,17 +87,12 @@ class Waiter:
         """
         limit_s = self._completion_s if seconds is None else seconds
         deadline = time.monotonic() + limit_s
-        empty = 0
         while number not in self._completed:
-            wait_s = 0.0
-            if empty > SPINS:
-                wait_s = deadline - time.monotonic()
-                if wait_s <= 0:
-                    self._expire(number, limit_s)
+            wait_s = deadline - time.monotonic()
+            if wait_s <= 0:
+                self._expire(number, limit_s)
             completion = self._link.poll(wait_s)
-            if completion is None:
-                empty += 1
-            else:
+            if completion is not None:
                 self._take(completion)
         del self._in_flight[number]
         return self._completed.pop(number)

@@ -1,0 +1,259 @@
+"""Containers that stay up on the lab's nodes, in which the node entry point is run again and again.
+
+A playbook run costs minutes under emulation; the faults that concern what happens inside the
+container are injected here, through the same entry point and the same merge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shlex
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from gdrcheck import __version__
+from gdrcheck.profile import Profile
+from gdrcheck.results.unpack import unpack_all
+from gdrcheck.run import Deadlines, NodeSpec, RunSpec, new_run_id
+from lab import api
+
+HOME = "/var/lib/gdrcheck-warm"
+PORT = 18600
+PROFILE: dict[str, Any] = {
+    "gpus": {"count": 0},
+    "rails": {
+        "count": 1,
+        "nics": [{"name": "rxe0"}],
+        "port_rate_gbps": 2.5,
+        "link_layer": "ethernet",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What the merge made of a run."""
+
+    summary: dict[str, Any]
+    directory: Path
+    exit_code: int
+    console: str
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """Outcome by case name, as the JUnit file of the run says it."""
+        root = ElementTree.parse(self.directory / "junit.xml").getroot()
+        return {case.get("name", ""): _outcome(case) for case in root.iter("testcase")}
+
+    @property
+    def codes(self) -> list[tuple[str, str]]:
+        """(code, place without the partner) of every finding."""
+        found = [entry["finding"] for entry in self.summary["findings"]]
+        return [(one["code"], _place(one["where"])) for one in found]
+
+    def problems(self) -> dict[str, str]:
+        """The cases that are not passed."""
+        return {name: outcome for name, outcome in self.outcomes.items() if outcome != "passed"}
+
+
+def _outcome(case: ElementTree.Element) -> str:
+    for tag in ("failure", "error", "skipped"):
+        if (child := case.find(tag)) is not None:
+            return {"failure": "failed", "skipped": "skipped"}.get(tag) or child.get("type", "")
+    return "passed"
+
+
+def _place(where: dict[str, str | None]) -> str:
+    return "/".join(part for part in (where["node"], where["gpu"], where["nic"]) if part)
+
+
+def spec(nodes: Sequence[api.Node], profile: dict[str, Any] | None = None, **kw: Any) -> RunSpec:
+    """A run document for these nodes; ``kw`` replaces fields of it."""
+    fields: dict[str, Any] = {
+        "run_id": new_run_id(),
+        "created": datetime.now(UTC),
+        "gdrcheck_version": __version__,
+        "nodes": tuple(
+            NodeSpec(name=node.name, address=node.control_address, port=PORT, profile="lab")
+            for node in nodes
+        ),
+        "profiles": {"lab": Profile.model_validate({**PROFILE, **(profile or {})})},
+        "time_scale": 3,
+        "deadlines": Deadlines(),
+    }
+    return RunSpec(**{**fields, **kw})
+
+
+@dataclass
+class WarmRun:
+    """One run in warm containers: started on every node, then waited for and merged."""
+
+    spec: RunSpec
+    nodes: Sequence[api.Node]
+    processes: dict[str, subprocess.Popen[str]]
+    directory: Path
+
+    def wait_for(self, node: api.Node, text: str, deadline_s: float = 180) -> None:
+        """Returns when the node's events hold ``text``; AssertionError at the deadline."""
+        end = time.monotonic() + deadline_s
+        command = f"sudo grep -c -F -e {shlex.quote(text)} {self.out}/events.jsonl || true"
+        while time.monotonic() < end:
+            if node.ssh(command).stdout.strip() not in ("", "0"):
+                return
+            time.sleep(0.5)
+        raise AssertionError(f"{node.name}: no {text!r} in events.jsonl within {deadline_s} s")
+
+    @property
+    def out(self) -> str:
+        """The output directory on a node."""
+        return f"{HOME}/{self.spec.run_id}/out"
+
+    def finish(self, deadline_s: float = 400, states: dict[str, Any] | None = None) -> Merged:
+        """Waits for every node's entry point, brings the files home and merges them."""
+        end = time.monotonic() + deadline_s
+        for name, process in self.processes.items():
+            try:
+                said, _ = process.communicate(timeout=max(1.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired as error:
+                raise AssertionError(f"{name}: entry point still runs: {error}") from error
+            print(f"--- {name}, status {process.returncode}\n{said}")
+        for node in self.nodes:
+            if node.running:
+                self._fetch(node)
+        unpack_all(self.directory)
+        return merge(self.directory, states)
+
+    def _fetch(self, node: api.Node) -> None:
+        command = node.ssh_command(f"cd {self.out} && sudo sh -c 'tar -czf - *'")
+        done = subprocess.run(command, capture_output=True, timeout=120)
+        if done.returncode != 0:
+            return
+        place = self.directory / "nodes" / node.name
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "results.tar.gz").write_bytes(done.stdout)
+
+
+def merge(directory: Path, states: dict[str, Any] | None = None) -> Merged:
+    """Runs ``gdrcheck merge`` as the playbook does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gdrcheck", "merge", str(directory), "--states", "-"],
+        input=json.dumps({"nodes": states or {}, "check_mode": False}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode in (0, 1, 2), done.stderr
+    summary = json.loads((directory / "summary.json").read_text())
+    return Merged(summary, directory, done.returncode, done.stdout)
+
+
+class Warm:
+    """The warm containers of some nodes."""
+
+    def __init__(self, nodes: Sequence[api.Node], image: str, results: Path) -> None:
+        self.nodes = nodes
+        self.image = image
+        self.results = results
+
+    def start(self, run: RunSpec, nodes: Sequence[api.Node] | None = None) -> WarmRun:
+        """Starts the entry point of ``run`` on ``nodes`` (default: all that the run names)."""
+        chosen = nodes or [n for n in self.nodes if n.name in {spec.name for spec in run.nodes}]
+        directory = self.results / run.run_id
+        directory.mkdir(parents=True)
+        (directory / "run.json").write_text(run.model_dump_json())
+        secret = hashlib.sha256(run.run_id.encode()).hexdigest()
+        packed = _tar({"run.json": run.model_dump_json(), "secret": secret})
+        processes = {}
+        for node in chosen:
+            place = f"{HOME}/{run.run_id}"
+            _pipe(
+                node,
+                f"sudo mkdir -p {place}/in {place}/out && sudo tar -C {place}/in "
+                f"--no-same-owner -xf - && sudo chmod 0400 {place}/in/secret",
+                packed,
+            )
+            inside = f"/warm/{run.run_id}"
+            command = (
+                f"sudo podman exec gdrcheck-warm /usr/bin/python3 -m gdrcheck node "
+                f"--run {inside}/in/run.json --secret {inside}/in/secret "
+                f"--node {node.name} --out {inside}/out"
+            )
+            processes[node.name] = subprocess.Popen(
+                node.ssh_command(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        return WarmRun(run, chosen, processes, directory)
+
+
+@contextmanager
+def warm(nodes: Sequence[api.Node], image: str, results: Path, *options: str) -> Iterator[Warm]:
+    """Starts a container on every node with the rights of a real run; removes them at the end."""
+    rights = options or ("--cap-add", "IPC_LOCK", "--ulimit", "memlock=-1:-1")
+    command = shlex.join(
+        [
+            "sudo",
+            "podman",
+            "run",
+            "-d",
+            "--name",
+            "gdrcheck-warm",
+            "--network",
+            "host",
+            "--read-only",
+            "--tmpfs",
+            "/tmp",
+            "--cap-drop",
+            "all",
+            *rights,
+            "--security-opt",
+            "no-new-privileges",
+            "--device",
+            "/dev/infiniband/uverbs0",
+            "--device",
+            "/dev/infiniband/rdma_cm",
+            "-v",
+            f"{HOME}:/warm",
+            "--entrypoint",
+            "/usr/bin/sleep",
+            image,
+            "infinity",
+        ]
+    )
+    try:
+        for node in nodes:
+            node.ssh(f"sudo mkdir -p {HOME} && {command}", check=True)
+        yield Warm(nodes, image, results)
+    finally:
+        for node in nodes:
+            if node.running:
+                node.ssh(f"sudo podman rm -f -t 0 gdrcheck-warm; sudo rm -rf {HOME}")
+
+
+def _tar(files: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text.encode())
+            entry.mode = 0o644
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def _pipe(node: api.Node, command: str, data: bytes) -> None:
+    done = subprocess.run(node.ssh_command(command), input=data, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
