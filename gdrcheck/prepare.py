@@ -18,6 +18,7 @@ from gdrcheck.inventory import Judged, judge
 from gdrcheck.inventory_files import Inventory
 from gdrcheck.node.clock import overall_s
 from gdrcheck.outcome import InputError
+from gdrcheck.pairing.schedule import rounds
 from gdrcheck.run import RunSpec, new_run_id
 from gdrcheck.yaml_lines import dotted
 
@@ -28,7 +29,9 @@ MAX_INPUT_BYTES = 64 << 20
 
 
 class NodeOptions(BaseModel):
-    """What the playbook must know of one node. ``gpus`` and ``rails`` are the promised counts."""
+    """What the playbook must know of one node. ``gpus`` and ``rails`` are the promised counts;
+    ``partners`` are the nodes that it shares a pair with.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,6 +41,7 @@ class NodeOptions(BaseModel):
     gpus: int
     rails: int
     allow_gpu_processes: bool
+    partners: tuple[str, ...]
 
 
 class Prepared(BaseModel):
@@ -93,6 +97,7 @@ def prepare(
             f"{error.filename or folder}: cannot be written: {error.strerror}; "
             "expected a folder for results that you may write to"
         ) from error
+    partners = _partners(run)
     return Prepared(
         run_id=run.run_id,
         run_dir=str(folder),
@@ -101,7 +106,9 @@ def prepare(
         check_mode=inventory.check_mode,
         overall_s=overall_s(run.waits),
         options=_options(judged, playbook_folder),
-        node_options={node.name: _node_options(judged, run, node.name) for node in run.nodes},
+        node_options={
+            node.name: _node_options(judged, run, partners, node.name) for node in run.nodes
+        },
     )
 
 
@@ -133,7 +140,9 @@ def _options(judged: Judged, playbook_folder: Path) -> dict[str, object]:
     return options
 
 
-def _node_options(judged: Judged, run: RunSpec, name: str) -> NodeOptions:
+def _node_options(
+    judged: Judged, run: RunSpec, partners: dict[str, tuple[str, ...]], name: str
+) -> NodeOptions:
     node, profile = run.node(name), run.profile_of(name)
     return NodeOptions(
         address=node.address,
@@ -142,7 +151,17 @@ def _node_options(judged: Judged, run: RunSpec, name: str) -> NodeOptions:
         gpus=profile.gpus.count if profile.gpus else 0,
         rails=profile.rails.count if profile.rails else 0,
         allow_gpu_processes=judged.node_variables[name].allow_gpu_processes,
+        partners=partners.get(name, ()),
     )
+
+
+def _partners(run: RunSpec) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for one_round in rounds(run.nodes, run.rounds):
+        for pair in one_round:
+            found.setdefault(pair.initiator, []).append(pair.responder)
+            found.setdefault(pair.responder, []).append(pair.initiator)
+    return {name: tuple(others) for name, others in found.items()}
 
 
 def _write(folder: Path, run: RunSpec, *, switch_latest: bool) -> None:

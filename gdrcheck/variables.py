@@ -87,6 +87,12 @@ class RunVariables(_Variables):
     image: str = Field(
         default="localhost/gdrcheck:dev", min_length=1, description="name of the image"
     )
+    image_id: str | None = Field(
+        default=None,
+        pattern=r"^sha256:[0-9a-f]{64}$",
+        description="id that the image must have (podman image inspect --format {{.Id}}); "
+        "without it a node that has an image of the name keeps it",
+    )
     image_source: Literal["present", "registry", "archive"] = Field(
         default="present",
         description="where the image comes from: it is on the nodes already, the nodes pull it, "

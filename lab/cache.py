@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from lab.progress import say, step
 MANIFEST = "manifest.json"
 _KEY_LENGTH = 32
 _CHUNK_BYTES = 1 << 22
+_KEPT_ENTRIES = 3
+_KEPT_S = 6 * 3600
 
 
 def key_of(*parts: str | bytes) -> str:
@@ -60,6 +63,7 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         if final.exists():
             fault = fault_of(final)
             if fault is None:
+                os.utime(final / MANIFEST)
                 return final
             say(f"cache entry {final} is broken ({fault}): building it again")
             shutil.rmtree(final)
@@ -72,6 +76,7 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
             draft.rename(final)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+    _remove_unused(home)
     return final
 
 
@@ -99,6 +104,14 @@ def fault_of(directory: Path) -> str | None:
         if status.st_mtime_ns != mtime_ns and _digest(directory / name) != digest:
             return f"{name} has another content"
     return None
+
+
+def _remove_unused(home: Path) -> None:
+    """Keep the entries of a kind that were used last, and what a running lab may still use."""
+    used = sorted((path.stat().st_mtime, path.parent) for path in home.glob(f"*/{MANIFEST}"))
+    for last_use_s, directory in used[:-_KEPT_ENTRIES]:
+        if time.time() - last_use_s > _KEPT_S:
+            shutil.rmtree(directory)
 
 
 def _seal(directory: Path) -> None:

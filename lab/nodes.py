@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from lab.state import LabState, NodeState
 _PORT_TRIES = 3
 _BOOT_DEADLINE_S = {"kvm": 60.0, "tcg": 180.0}
 _BOOT_DEADLINE_PER_NODE_S = {"kvm": 10.0, "tcg": 60.0}
+_GREETING_WAIT_S = 10.0
 _CONSOLE_LINES = 25
 _READY = (
     "test -e /dev/infiniband/uverbs0 && test -e /dev/infiniband/rdma_cm && rdma link show rxe0/1"
@@ -107,8 +109,15 @@ def wait_for(directory: Path, lab: LabState, numbers: Iterable[int]) -> None:
     base_s, each_s = _BOOT_DEADLINE_S[lab.accelerator], _BOOT_DEADLINE_PER_NODE_S[lab.accelerator]
     deadline = time.monotonic() + base_s + each_s * len(lab.nodes)
     title = f"booting {', '.join(f'node{node.number}' for node in wanted)} ({lab.accelerator})"
+    given_up = threading.Event()
     with step(title), ThreadPoolExecutor(max_workers=len(wanted)) as pool:
-        faults = [f for f in pool.map(lambda node: _fault(directory, node, deadline), wanted) if f]
+        try:
+            found = pool.map(lambda node: _fault(directory, node, deadline, given_up), wanted)
+            faults = [fault for fault in found if fault]
+        except BaseException:
+            # Interrupted: leaving the pool waits for its threads, which would wait for the boot.
+            given_up.set()
+            raise
     if faults:
         raise LabError("\n".join(faults))
 
@@ -135,9 +144,11 @@ def console_tail(directory: Path, number: int) -> str:
     )
 
 
-def _fault(directory: Path, node: NodeState, deadline: float) -> str | None:
+def _fault(
+    directory: Path, node: NodeState, deadline: float, given_up: threading.Event
+) -> str | None:
     name = f"node{node.number}"
-    problem = _await_greeting(node.ssh_port, node.process, deadline)
+    problem = _await_greeting(node.ssh_port, node.process, deadline, given_up)
     if problem is None:
         problem = _await_login(directory, name, deadline)
     if problem is None:
@@ -145,11 +156,13 @@ def _fault(directory: Path, node: NodeState, deadline: float) -> str | None:
     return f"{name}: {problem}. Its console said last:\n{console_tail(directory, node.number)}"
 
 
-def _await_greeting(port: int, process: Process, deadline: float) -> str | None:
-    while (left_s := deadline - time.monotonic()) > 0:
+def _await_greeting(
+    port: int, process: Process, deadline: float, given_up: threading.Event
+) -> str | None:
+    while (left_s := deadline - time.monotonic()) > 0 and not given_up.is_set():
         if not process.alive():
             return "its QEMU process ended while it booted"
-        if access.ssh_answers(port, min(left_s, 5.0)):
+        if access.ssh_answers(port, min(left_s, _GREETING_WAIT_S)):
             return None
     return "no answer from ssh before the deadline"
 

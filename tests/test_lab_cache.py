@@ -119,6 +119,16 @@ def test_what_a_killed_builder_left_is_not_taken_for_an_entry() -> None:
     assert not (entry / "leftover").exists()
 
 
+def test_entries_that_nobody_used_lately_make_room_for_new_ones() -> None:
+    build = Builder()
+    old = [cache.entry("kind", f"old{n}", build) for n in range(4)]
+    for age, entry in enumerate(reversed(old)):
+        os.utime(entry / cache.MANIFEST, (1000 - age, 1000 - age))
+    cache.entry("kind", "old0", build)
+    new = cache.entry("kind", "new", build)
+    assert [entry.exists() for entry in (*old, new)] == [True, False, False, True, True]
+
+
 def test_two_that_want_the_same_build_it_once() -> None:
     build = Builder()
 

@@ -100,6 +100,7 @@ def test_answer_holds_every_option_with_its_default(
         "gpus": 0,
         "rails": 2,
         "allow_gpu_processes": True,
+        "partners": ("node1",),
     }
     assert not answer.node_options["node1"].allow_gpu_processes
     assert answer.overall_s > 2 * 3 * run.Deadlines().phase_s

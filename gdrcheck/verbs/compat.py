@@ -68,6 +68,7 @@ __all__ = [
     "SendWR",
     "enums",
     "get_device_list",
+    "owned",
     "verbs_step",
 ]
 
@@ -80,6 +81,16 @@ def verbs_step(text: str) -> Iterator[None]:
             yield
         except PyverbsError as problem:
             raise _converted(text, problem) from problem
+
+
+@contextmanager
+def owned(resource: Any, step: str) -> Iterator[Any]:
+    """The pyverbs object, closed at the end of the block; ``step`` names the closing."""
+    try:
+        yield resource
+    finally:
+        with verbs_step(step):
+            resource.close()
 
 
 def _converted(step: str, problem: Any) -> VerbsError:

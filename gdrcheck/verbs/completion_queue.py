@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gdrcheck.verbs.compat import CQ, CompChannel, verbs_step
+from gdrcheck.verbs.compat import CQ, CompChannel, owned, verbs_step
 from gdrcheck.verbs.device import Device
 from gdrcheck.verbs.errors import VerbsError
 
@@ -67,10 +67,13 @@ def open_completion_queue(device: Device) -> Iterator[CompletionQueue]:
     with contextlib.ExitStack() as stack:
         with verbs_step(f"ibv_create_comp_channel on {device.name}"):
             before = _event_files()
-            channel = stack.enter_context(CompChannel(device.context))
+            channel = stack.enter_context(
+                owned(CompChannel(device.context), "ibv_destroy_comp_channel")
+            )
             channel_fd = _channel_fd(channel, before)
         with verbs_step(f"ibv_create_cq on {device.name}"):
-            cq = stack.enter_context(CQ(device.context, 2 * QUEUE_DEPTH + 16, None, channel))
+            queue = CQ(device.context, 2 * QUEUE_DEPTH + 16, None, channel)
+            cq = stack.enter_context(owned(queue, f"ibv_destroy_cq on {device.name}"))
         yield CompletionQueue(cq, channel, channel_fd)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gdrcheck.facts import GidEntry
 from gdrcheck.profile import Gid
 from gdrcheck.verbs import gid
-from gdrcheck.verbs.compat import PD, Context, PyverbsError, get_device_list, verbs_step
+from gdrcheck.verbs.compat import PD, Context, PyverbsError, get_device_list, owned, verbs_step
 from gdrcheck.verbs.errors import VerbsError
 
 LinkLayer = Literal["infiniband", "ethernet"]
@@ -152,7 +152,7 @@ def open_device(name: str) -> Iterator[Device]:
         raise VerbsError(f"{step}: no such device; {found}", step=step)
     with contextlib.ExitStack() as stack:
         with verbs_step(step):
-            context = stack.enter_context(Context(name=name))
+            context = stack.enter_context(owned(Context(name=name), f"close {name}"))
         with verbs_step(f"allocate a protection domain on {name}"):
-            pd = stack.enter_context(PD(context))
+            pd = stack.enter_context(owned(PD(context), f"ibv_dealloc_pd on {name}"))
         yield Device(name, context, pd)

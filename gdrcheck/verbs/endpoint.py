@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from gdrcheck.pattern import Bytes
 from gdrcheck.verbs import gid
+from gdrcheck.verbs.buffer import HostBuffer
 from gdrcheck.verbs.compat import (
     GID,
     QP,
@@ -25,13 +26,14 @@ from gdrcheck.verbs.compat import (
     RecvWR,
     SendWR,
     enums,
+    owned,
     verbs_step,
 )
 from gdrcheck.verbs.completion_queue import QUEUE_DEPTH, CompletionQueue
 from gdrcheck.verbs.device import Device, PortInfo
 from gdrcheck.verbs.errors import VerbsError, status_name
 from gdrcheck.verbs.link import Completion, Verb
-from gdrcheck.verbs.memory import HostBuffer, Registration
+from gdrcheck.verbs.memory import Registration
 from gdrcheck.verbs.protocol import EndpointInfo
 
 Mtu = Literal[256, 512, 1024, 2048, 4096]
@@ -299,7 +301,7 @@ def open_endpoint(
     )
     with contextlib.ExitStack() as stack:
         with verbs_step(f"ibv_create_qp on {device.name}"):
-            pair = stack.enter_context(QP(device.pd, initial))
+            pair = stack.enter_context(owned(QP(device.pd, initial), "ibv_destroy_qp"))
         with verbs_step("ibv_modify_qp RESET to INIT"):
             pair.to_init(state)
         endpoint = Endpoint(path, buffer, registration, queue, pair)

@@ -1,21 +1,15 @@
-"""Host memory for a NIC, and its registration by the method ``host`` (plain ``ibv_reg_mr``)."""
+"""Registration of host memory: the method ``host``, plain ``ibv_reg_mr``."""
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntFlag
 
-import numpy as np
-
-from gdrcheck.pattern import Bytes, Key, Pattern
-from gdrcheck.verbs.compat import MR, verbs_step
+from gdrcheck.verbs.buffer import allocate, size_text
+from gdrcheck.verbs.compat import MR, owned, verbs_step
 from gdrcheck.verbs.device import Device
-from gdrcheck.verbs.errors import VerbsError
-
-PAGE_BYTES = mmap.PAGESIZE
 
 
 class Access(IntFlag):
@@ -28,7 +22,6 @@ class Access(IntFlag):
     RELAXED_ORDERING = 1 << 20
 
 
-LOCAL = Access.LOCAL_WRITE
 REMOTE = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ
 
 
@@ -47,53 +40,6 @@ class Registration:
     rkey: int
 
 
-def _allocate(length_bytes: int) -> Bytes:
-    """Page-aligned anonymous memory, freed with the last view of it."""
-    step = f"allocate {_size(length_bytes)} of host memory"
-    try:
-        memory = mmap.mmap(-1, length_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as problem:
-        raise VerbsError(f"{step}: {problem}", step=step, error_number=problem.errno) from problem
-    view: Bytes = np.frombuffer(memory, dtype=np.uint8)
-    return view
-
-
-class HostBuffer:
-    """Page-aligned anonymous memory: one guard page, the payload, one guard page.
-
-    The memory is freed when the last view of it is gone, so close registrations first.
-    """
-
-    def __init__(self, payload_bytes: int) -> None:
-        pages = -(-payload_bytes // PAGE_BYTES)
-        self.payload_bytes = pages * PAGE_BYTES
-        self.total_bytes = self.payload_bytes + 2 * PAGE_BYTES
-        self._all = _allocate(self.total_bytes)
-        self.address = int(self._all.ctypes.data)
-        self.payload_address = self.address + PAGE_BYTES
-        self.payload: Bytes = self._all[PAGE_BYTES : PAGE_BYTES + self.payload_bytes]
-        self._guards = {
-            "before the payload": self._all[:PAGE_BYTES],
-            "after the payload": self._all[PAGE_BYTES + self.payload_bytes :],
-        }
-        pattern = Pattern(2 * PAGE_BYTES)
-        for number, guard in enumerate(self._guards.values()):
-            pattern.poison(guard, Key(self.address, number, 0, 0))
-        self._expected = {name: guard.tobytes() for name, guard in self._guards.items()}
-
-    def guard_damage(self) -> str | None:
-        """Which guard has changed since it was made, how much and where; None if neither has."""
-        for name, guard in self._guards.items():
-            expected = self._expected[name]
-            if guard.tobytes() != expected:
-                bad = np.flatnonzero(guard != np.frombuffer(expected, dtype=np.uint8))
-                return (
-                    f"guard {name}: {len(bad)} bytes changed, the first at byte {bad[0]} "
-                    f"of {PAGE_BYTES}"
-                )
-        return None
-
-
 @contextmanager
 def register(
     device: Device, address: int, length_bytes: int, access: Access
@@ -102,10 +48,10 @@ def register(
 
     VerbsError with the errno if the device refuses it.
     """
-    step = f"ibv_reg_mr {_size(length_bytes)} on {device.name}"
+    step = f"ibv_reg_mr {size_text(length_bytes)} on {device.name}"
     with verbs_step(step):
         region = MR(device.pd, length_bytes, int(access), address=address)
-    with region:
+    with owned(region, f"ibv_dereg_mr on {device.name}"):
         yield Registration(
             requested_address=address,
             requested_bytes=length_bytes,
@@ -124,13 +70,6 @@ def register_host(
 
     Both are undone at the end of the block. VerbsError with the errno if the device refuses.
     """
-    memory = _allocate(length_bytes)
+    memory = allocate(length_bytes)
     with register(device, int(memory.ctypes.data), length_bytes, access) as registration:
         yield registration
-
-
-def _size(length_bytes: int) -> str:
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if length_bytes >= factor and length_bytes % factor == 0:
-            return f"{length_bytes // factor} {unit}"
-    return f"{length_bytes} B"

@@ -97,6 +97,10 @@ class Waiter:
         del self._in_flight[number]
         return self._completed.pop(number)
 
+    def came_early(self, number: int) -> bool:
+        """Whether a completion that no one has waited for has come meanwhile; forgets it."""
+        return self._completed.pop(number, None) is not None
+
     def _number(self, what: str) -> int:
         self._last_id += 1
         self._in_flight[self._last_id] = what

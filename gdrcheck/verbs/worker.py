@@ -24,12 +24,14 @@ from gdrcheck import steps
 from gdrcheck.outcome import ProbeError
 from gdrcheck.pattern import Pattern
 from gdrcheck.verbs import protocol
+from gdrcheck.verbs.buffer import HostBuffer
+from gdrcheck.verbs.compat import verbs_step
 from gdrcheck.verbs.completion_queue import CompletionQueue, open_completion_queue
 from gdrcheck.verbs.device import Device, open_device
 from gdrcheck.verbs.endpoint import Endpoint, Path, open_endpoint
 from gdrcheck.verbs.errors import VerbsError
 from gdrcheck.verbs.exchange import Exchange, validate_plan
-from gdrcheck.verbs.memory import REMOTE, HostBuffer, Registration, register
+from gdrcheck.verbs.memory import REMOTE, Registration, register
 from gdrcheck.verbs.timed import TimedRun, validate_timed
 from gdrcheck.verbs.waiting import post_greeting_receive
 
@@ -120,7 +122,8 @@ class Worker:
             protocol.CloseQp: self._close_qp,
             protocol.Close: self._close,
         }
-        return do[type(request)](request)
+        with verbs_step(request.command):
+            return do[type(request)](request)
 
     def close(self) -> None:
         """Undo everything, the last first."""

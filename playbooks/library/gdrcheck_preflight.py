@@ -167,11 +167,12 @@ class Preflight:
     def devices(self) -> None:
         folder = self.path("dev/infiniband")
         uverbs = sorted(os.path.basename(p) for p in glob.glob(os.path.join(folder, "uverbs*")))
-        if not uverbs:
+        # With the folder there but empty of uverbs devices, the checks name each missing NIC.
+        if not os.path.isdir(folder):
             self.refuse(
                 "RUN-NO-DEVICES",
-                "no /dev/infiniband/uverbs*",
-                "one per RDMA device",
+                "no /dev/infiniband",
+                "a uverbs device per NIC, and rdma_cm",
                 "load the RDMA driver of the NIC and ib_uverbs: `modprobe ib_uverbs`; "
                 "`rdma link` must list the NICs",
             )

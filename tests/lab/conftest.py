@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,12 @@ IMAGE = "localhost/gdrcheck:dev"
 
 @pytest.fixture(scope="session")
 def the_lab() -> Iterator[api.Lab]:
-    """The lab ``test`` with four nodes; taken down at the end of the session."""
+    """The lab ``test`` with four nodes, taken down at the end; or the one that GDRCHECK_LAB names,
+    which must be up with the image, and stays up: for working on a test.
+    """
+    if name := os.environ.get("GDRCHECK_LAB"):
+        yield api.Lab(name)
+        return
     with api.running(nodes=4, name="test", image=IMAGE) as running:
         yield running
 

@@ -30,6 +30,9 @@ from lab import api
 
 HOME = "/var/lib/gdrcheck-warm"
 PORT = 18600
+CONTAINER = "warm"
+# What the playbook grants, too.
+RIGHTS = ("--cap-add", "IPC_LOCK", "--ulimit", "memlock=-1:-1")
 PROFILE: dict[str, Any] = {
     "gpus": {"count": 0},
     "rails": {
@@ -104,15 +107,17 @@ class WarmRun:
     processes: dict[str, subprocess.Popen[str]]
     directory: Path
 
-    def wait_for(self, node: api.Node, text: str, deadline_s: float = 180) -> None:
-        """Returns when the node's events hold ``text``; AssertionError at the deadline."""
+    def wait_for(
+        self, node: api.Node, text: str, file: str = "events.jsonl", deadline_s: float = 240
+    ) -> None:
+        """Returns when the node's output file holds ``text``; AssertionError at the deadline."""
         end = time.monotonic() + deadline_s
-        command = f"sudo grep -c -F -e {shlex.quote(text)} {self.out}/events.jsonl || true"
+        command = f"sudo grep -c -F -e {shlex.quote(text)} {self.out}/{file} || true"
         while time.monotonic() < end:
             if node.ssh(command).stdout.strip() not in ("", "0"):
                 return
             time.sleep(0.5)
-        raise AssertionError(f"{node.name}: no {text!r} in events.jsonl within {deadline_s} s")
+        raise AssertionError(f"{node.name}: no {text!r} in {file} within {deadline_s} s")
 
     @property
     def out(self) -> str:
@@ -161,8 +166,11 @@ def merge(directory: Path, states: dict[str, Any] | None = None) -> Merged:
 class Warm:
     """The warm containers of some nodes."""
 
-    def __init__(self, nodes: Sequence[api.Node], image: str, results: Path) -> None:
+    def __init__(
+        self, nodes: Sequence[api.Node], image: str, results: Path, name: str = CONTAINER
+    ) -> None:
         self.nodes = nodes
+        self.name = name
         self.image = image
         self.results = results
 
@@ -180,12 +188,12 @@ class Warm:
             _pipe(
                 node,
                 f"sudo mkdir -p {place}/in {place}/out && sudo tar -C {place}/in "
-                f"--no-same-owner -xf - && sudo chmod 0400 {place}/in/secret",
+                f"--no-same-owner -xf - && sudo chmod 0777 {place}/out",
                 packed,
             )
             inside = f"/warm/{run.run_id}"
             command = (
-                f"sudo podman exec gdrcheck-warm /usr/bin/python3 -m gdrcheck node "
+                f"sudo podman exec {self.name} /usr/bin/python3 -m gdrcheck node "
                 f"--run {inside}/in/run.json --secret {inside}/in/secret "
                 f"--node {node.name} --out {inside}/out"
             )
@@ -200,9 +208,15 @@ class Warm:
 
 
 @contextmanager
-def warm(nodes: Sequence[api.Node], image: str, results: Path, *options: str) -> Iterator[Warm]:
+def warm(
+    nodes: Sequence[api.Node],
+    image: str,
+    results: Path,
+    *,
+    rights: Sequence[str] = RIGHTS,
+    name: str = CONTAINER,
+) -> Iterator[Warm]:
     """Starts a container on every node with the rights of a real run; removes them at the end."""
-    rights = options or ("--cap-add", "IPC_LOCK", "--ulimit", "memlock=-1:-1")
     command = shlex.join(
         [
             "sudo",
@@ -210,7 +224,7 @@ def warm(nodes: Sequence[api.Node], image: str, results: Path, *options: str) ->
             "run",
             "-d",
             "--name",
-            "gdrcheck-warm",
+            name,
             "--network",
             "host",
             "--read-only",
@@ -236,11 +250,11 @@ def warm(nodes: Sequence[api.Node], image: str, results: Path, *options: str) ->
     try:
         for node in nodes:
             node.ssh(f"sudo mkdir -p {HOME} && {command}", check=True)
-        yield Warm(nodes, image, results)
+        yield Warm(nodes, image, results, name)
     finally:
         for node in nodes:
             if node.running:
-                node.ssh(f"sudo podman rm -f -t 0 gdrcheck-warm; sudo rm -rf {HOME}")
+                node.ssh(f"sudo podman rm -f -t 0 {name}")
 
 
 def _tar(files: dict[str, str]) -> bytes:

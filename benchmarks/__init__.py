@@ -1,0 +1,1 @@
+"""Numbers, one command each: `python -m benchmarks.<name>`."""

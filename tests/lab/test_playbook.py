@@ -1,0 +1,203 @@
+"""The whole playbook over virtual nodes: what a person types, and what they must be told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lab import api
+from tests.lab import attacker
+from tests.lab.plays import Playbook, Played
+from tests.lab.warm import PORT
+
+pytestmark = pytest.mark.lab
+TASKS_ON_A_NODE = 8
+
+
+@pytest.fixture(scope="module")
+def playbook(the_lab: api.Lab, results: Path) -> Playbook:
+    """The playbook over the lab."""
+    return Playbook(the_lab, results / "playbook")
+
+
+@pytest.fixture(scope="module")
+def clean_run(playbook: Playbook) -> Played:
+    """A run of four healthy nodes with the default number of forks."""
+    return playbook.run()
+
+
+def containers(node: api.Node, options: str = "-a") -> str:
+    """The names of gdrcheck's containers on a node."""
+    listed = node.ssh(f"sudo podman ps {options} --filter name=gdrcheck- --format {{{{.Names}}}}")
+    return listed.stdout.strip()
+
+
+def test_four_healthy_nodes_pass_and_nothing_stays_behind(
+    clean_run: Played, the_lab: api.Lab
+) -> None:
+    assert clean_run.status == 0, clean_run.merged.problems()
+    merged = clean_run.merged
+    assert merged.summary["verdict"] == "PASS"
+    assert merged.codes == []
+    assert set(merged.outcomes.values()) == {"passed"}
+    # Six pairs, three operations, two directions.
+    pairs = [name for name in merged.outcomes if name.startswith("pingpong")]
+    assert len(pairs) == 36
+    assert all(f"every_node_reported[node{number}]" in merged.outcomes for number in range(1, 5))
+    assert "SOFT-ROCE" in clean_run.output
+    for node in the_lab.nodes:
+        assert containers(node) == ""
+        assert node.ssh("sudo ls /var/lib/gdrcheck/runs").stdout.split() == []
+
+
+def test_a_node_that_has_the_image_runs_few_tasks(clean_run: Played) -> None:
+    counts = [clean_run.recap[f"node{number}"] for number in range(1, 5)]
+    assert all(0 < count["ok"] <= TASKS_ON_A_NODE for count in counts)
+    assert all(count["failed"] == count["unreachable"] == 0 for count in counts)
+
+
+def test_one_fork_gives_the_same_result_with_four_nodes(
+    playbook: Playbook, clean_run: Played
+) -> None:
+    played = playbook.run("--forks", "1")
+    assert played.status == 0, played.merged.problems()
+    assert played.merged.outcomes == clean_run.merged.outcomes
+
+
+def test_one_fork_with_two_nodes_under_attack_gives_the_same_result(
+    playbook: Playbook, clean_run: Played, the_lab: api.Lab
+) -> None:
+    target, attacking = the_lab.nodes[0], the_lab.nodes[2]
+    process = playbook.start("--forks", "1", "--limit", "node1,node2")
+    said: list[str] = []
+    command = f"python3 - {target.control_address} {PORT} 150"
+
+    def attack() -> None:
+        said.append(attacking.ssh(command, input_text=attacker.source(), timeout_s=300).stdout)
+
+    thread = threading.Thread(target=attack)
+    thread.start()
+    played = playbook.end(process)
+    thread.join()
+    assert played.status == 0, played.merged.problems()
+    assert "limited to node1,node2" in played.output
+    expected = {
+        name: outcome
+        for name, outcome in clean_run.merged.outcomes.items()
+        if "node3" not in name and "node4" not in name
+    }
+    assert played.merged.outcomes == expected
+    assert said[0].startswith("dropped"), said
+    logs = [path.read_text() for path in played.merged.directory.glob("nodes/node1/*.log")]
+    assert any("dropped" in log for log in logs)
+
+
+def test_a_dead_controller_leaves_a_locked_node_until_the_end_and_can_be_cleaned(
+    playbook: Playbook, the_lab: api.Lab
+) -> None:
+    node = the_lab.nodes[0]
+    process = playbook.start("--limit", "node1")
+    end = time.monotonic() + 300
+    while not containers(node, ""):
+        assert time.monotonic() < end, "no container was started"
+        time.sleep(1)
+    run_id = containers(node, "").removeprefix("gdrcheck-")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+    second = playbook.run("--limit", "node1", "--check")
+    assert second.status != 0
+    assert "RUN-LOCKED" in second.output
+    assert "othing was measured" in second.output or "othing measured" in second.output
+
+    cleaned = subprocess.run(
+        playbook.command(
+            "--limit", "node1", "-e", f"gdrcheck_run_id={run_id}", playbook="playbooks/clean.yml"
+        ),
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert cleaned.returncode == 0, cleaned.stdout
+    assert containers(node) == ""
+    assert node.ssh("sudo ls /var/lib/gdrcheck/runs").stdout.split() == []
+
+
+def test_preflight_tells_of_each_node_all_that_stands_in_the_way(
+    playbook: Playbook, the_lab: api.Lab
+) -> None:
+    node1, node2, node3, node4 = the_lab.nodes
+    fake_smi = "printf '#!/bin/sh\\necho 4242, python\\n' | sudo tee /usr/local/bin/nvidia-smi"
+    breaks = {
+        node1: ("sudo mv /usr/bin/podman /usr/bin/podman.away",),
+        node2: (
+            "sudo mv /dev/infiniband/rdma_cm /dev/infiniband/.away",
+            "sudo mkdir -p /var/lib/gdrcheck/runs",
+            "sudo mount -t tmpfs -o size=1m tmpfs /var/lib/gdrcheck",
+        ),
+        node3: (fake_smi, "sudo chmod 0755 /usr/local/bin/nvidia-smi"),
+        node4: ("sudo mv /dev/infiniband /dev/infiniband.away",),
+    }
+    repairs = {
+        node1: "sudo mv /usr/bin/podman.away /usr/bin/podman",
+        node2: "sudo umount /var/lib/gdrcheck; "
+        "sudo mv /dev/infiniband/.away /dev/infiniband/rdma_cm",
+        node3: "sudo rm /usr/local/bin/nvidia-smi",
+        node4: "sudo mv /dev/infiniband.away /dev/infiniband",
+    }
+    try:
+        for node, commands in breaks.items():
+            for command in commands:
+                node.ssh(command, check=True)
+        played = playbook.run("--check")
+    finally:
+        for node, command in repairs.items():
+            node.ssh(command, check=True)
+    assert played.status != 0
+    found = set(played.merged.codes)
+    assert found >= {
+        ("RUN-NO-ENGINE", "node1"),
+        ("RUN-NO-RDMACM", "node2"),
+        ("RUN-DISK-FULL", "node2"),
+        ("RUN-GPU-BUSY", "node3"),
+        ("RUN-NO-DEVICES", "node4"),
+    }
+    assert all(played.recap[f"node{number}"]["failed"] for number in range(1, 5))
+
+
+def test_nodes_that_die_cost_only_themselves(playbook: Playbook, the_lab: api.Lab) -> None:
+    dying, silent = the_lab.nodes[2], the_lab.nodes[3]
+    silent.kill()
+    process = playbook.start()
+    end = time.monotonic() + 400
+    events = "sudo sh -c 'cat /var/lib/gdrcheck/runs/*/out/events.jsonl'"
+    while '"phase":"pair"' not in dying.ssh(events).stdout:
+        assert time.monotonic() < end, "the pair phase was not reached"
+        time.sleep(1)
+    dying.kill()
+    played = playbook.end(process)
+    outcomes = played.merged.outcomes
+    assert played.status != 0
+    assert played.merged.summary["verdict"] == "INCOMPLETE"
+    assert outcomes["every_node_reported[node3]"] == "error"
+    assert outcomes["every_node_reported[node4]"] == "error"
+    assert played.merged.summary["nodes"]["node4"]["state"] == "unreachable"
+    between = {
+        name: outcome
+        for name, outcome in outcomes.items()
+        if "node3" not in name and "node4" not in name
+    }
+    assert set(between.values()) == {"passed"}
+    assert sum(name.startswith("pingpong") for name in between) == 6
+    for pair in ("node1 -> node4", "node4 -> node2"):
+        assert outcomes[f"pair_measured[{pair}]"] == "blocked"
+    assert not played.merged.codes or {code for code, _ in played.merged.codes} == {"RUN-NO-RESULT"}
+    assert played.recap["node4"]["failed"] or played.recap["node4"]["unreachable"]
+    assert played.recap["node1"]["failed"] == 0 or "node1" in played.output
