@@ -23,9 +23,10 @@ def latency_us(
     gid_index: int,
     size_bytes: int,
     iterations: int,
+    extra: str = "",
 ) -> float:
     """The typical (median) latency in us that ib_send_lat prints on the client."""
-    options = f"-d {device} -x {gid_index} -s {size_bytes} -n {iterations} {_PATIENT}"
+    options = f"-d {device} -x {gid_index} -s {size_bytes} -n {iterations} {_PATIENT} {extra}"
     # Columns: bytes, iterations, t_min, t_max, t_typical, t_avg, ...
     return _row(_run(client, server, "ib_send_lat", options), size_bytes)[4]
 

@@ -71,8 +71,10 @@ def test_a_data_link_that_goes_down_is_found_at_its_own_node(pair: Warm) -> None
         node2.data_link(True)
     assert merged.codes == [("PORT-NOT-ACTIVE", "node2/rxe0")]
     pairs = [out for name, out in merged.outcomes.items() if name.startswith("pingpong")]
+    # Those before the link went down passed; the one that met it failed; the rest is blocked.
     assert pairs.count("failed") == 1
-    assert pairs.count("blocked") == 5
+    assert pairs[pairs.index("failed") + 1 :] == ["blocked"] * pairs.count("blocked")
+    assert pairs.count("blocked") >= 1
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_a_container_that_dies_leaves_what_it_had_and_names_what_it_did(
 ) -> None:
     nodes = the_lab.nodes[:2]
     with warm(nodes, IMAGE, results, name="mortal") as containers:
-        run = containers.start(spec(nodes))
+        run = containers.start(spec(nodes, time_scale=1.5))
         run.wait_for(nodes[0], "SEND 1 B as source", file="rail-0.log")
         subprocess.run(nodes[1].ssh_command("sudo podman kill mortal"), check=True, timeout=60)
         merged = run.finish(states={"node2": {"state": "no result", "reason": "container died"}})
@@ -131,6 +133,8 @@ def test_a_container_that_dies_leaves_what_it_had_and_names_what_it_did(
     assert merged.outcomes["every_node_reported[node2]"] == "error"
     assert merged.outcomes["every_node_reported[node1]"] == "passed"
     pairs = [out for name, out in merged.outcomes.items() if name.startswith("pingpong")]
-    assert pairs
-    assert set(pairs) == {"error"}
+    assert len(pairs) == 6
+    # What had passed stays.
+    assert pairs == ["passed"] * pairs.count("passed") + ["error"] * pairs.count("error")
+    assert pairs.count("error") >= 1
     assert merged.summary["verdict"] == "INCOMPLETE"
