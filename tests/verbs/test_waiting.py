@@ -1,0 +1,52 @@
+"""Waiting for completions: whatever order they come in, nothing is lost and the cause is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrcheck.verbs.link import Completion
+from gdrcheck.verbs.protocol import DEADLINE
+from gdrcheck.verbs.waiting import Broken, Waiter
+from tests.verbs.simulated import SimulatedLink
+
+STRANGER = 1 << 32
+
+
+def waiter(*completions: tuple[int, str]) -> Waiter:
+    link = SimulatedLink()
+    link.completions.extend(Completion(number, status, 7, 0) for number, status in completions)
+    made = Waiter(link, completion_s=0.01)
+    # Numbers 1 and 2.
+    made.receive(0, 0, "first")
+    made.receive(0, 0, "second")
+    return made
+
+
+def test_a_completion_that_comes_before_it_is_awaited_is_kept() -> None:
+    made = waiter((2, "SUCCESS"), (STRANGER, "SUCCESS"), (1, "SUCCESS"))
+    assert made.wait(1).work_id == 1
+    assert made.wait(2).work_id == 2
+    assert made.came_early(STRANGER)
+    assert not made.came_early(STRANGER)
+
+
+def test_an_error_of_another_operation_ends_the_wait_and_is_named() -> None:
+    with pytest.raises(Broken, match="receive second: completed with REM_ACCESS_ERR") as told:
+        waiter((2, "REM_ACCESS_ERR")).wait(1)
+    assert (told.value.status, told.value.vendor_error) == ("REM_ACCESS_ERR", 7)
+
+
+def test_the_cause_is_told_and_not_what_was_flushed_by_it() -> None:
+    with pytest.raises(Broken, match="receive second: completed with RETRY_EXC_ERR"):
+        waiter((1, "WR_FLUSH_ERR"), (2, "RETRY_EXC_ERR")).wait(1)
+
+
+def test_a_flush_without_a_cause_is_told_as_it_is() -> None:
+    with pytest.raises(Broken, match="receive first: completed with WR_FLUSH_ERR"):
+        waiter((1, "WR_FLUSH_ERR")).wait(1)
+
+
+def test_silence_names_what_was_awaited() -> None:
+    with pytest.raises(Broken, match=r"receive second: not completed within 0.01 s") as told:
+        waiter((1, "SUCCESS")).wait(2)
+    assert told.value.status == DEADLINE
