@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ Handler = Callable[[argparse.Namespace], int]
 
 OK = 0
 INPUT_ERROR = 2
+# Not 1, which means FAIL.
+UNFORESEEN = 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -28,7 +31,7 @@ examples:
   gdrcheck explain MR-ENOMEM-MEMLOCK
   gdrcheck variables
 
-exit codes: 0 done or PASS, 1 FAIL, 2 INCOMPLETE or wrong input
+exit codes: 0 done or PASS, 1 FAIL, 2 INCOMPLETE or wrong input, 3 a bug in gdrcheck
 """
 
 
@@ -50,6 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone, as with `| head`; without this Python complains again at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        print(f"{place}{error.strerror or error}", file=sys.stderr)
+        return INPUT_ERROR
+    # The outermost hook: Python's own way out would be the exit code of a FAIL.
+    except Exception:
+        traceback.print_exc()
+        return UNFORESEEN
     return code
 
 

@@ -5,10 +5,14 @@ A value that could not be read is an ``Unreadable`` that says why: never absent,
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+# A name that is joined to paths below /sys and becomes a part of case names. The kernel's own limit
+# is 63 characters (IB_DEVICE_NAME_MAX).
+DEVICE_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
+DeviceName = Annotated[str, Field(pattern=DEVICE_NAME_PATTERN)]
 LinkLayer = Literal["infiniband", "ethernet"]
 
 

@@ -24,7 +24,7 @@ def device_missing(rail: Rail, facts: Facts) -> Finding | None:
     """
     if rail.missing is None:
         return None
-    devices = readable(facts.rdma_devices, rail, "list of RDMA devices")
+    devices = readable(facts.rdma_devices, rail.where, "list of RDMA devices")
     present = ", ".join(device.name for device in devices)
     return Finding(
         code="PORT-DEVICE-MISSING",
@@ -35,7 +35,11 @@ def device_missing(rail: Rail, facts: Facts) -> Finding | None:
 
 
 def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
-    """PORT-DEVICE-EXTRA when the selectors match more devices than the profile has rails."""
+    """PORT-DEVICE-EXTRA when the selectors match more devices than the profile has rails.
+
+    ProbeError when the list of devices could not be read.
+    """
+    readable(facts.rdma_devices, Where(node=facts.node), "list of RDMA devices")
     matched = selected_devices(profile, facts)
     if profile.rails is None or len(matched) <= profile.rails.count:
         return None
@@ -48,16 +52,30 @@ def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
 
 
 def port_of(rail: Rail) -> Port:
-    """The first port of the rail's device. ProbeError when sysfs shows none."""
-    if rail.device is None or not rail.device.ports:
-        raise ProbeError(f"{rail.where.text()}: sysfs shows no port", step="read ports")
-    return rail.device.ports[0]
+    """The port of the device that serves the rail: the one that the profile names, else port 1.
+
+    ProbeError when sysfs does not show it, or when the profile names none and another one is
+    active: one of them would then pass without having been looked at.
+    """
+    place, ports = rail.where.text(), rail.device.ports if rail.device else ()
+    others = [port.number for port in ports if port.number != rail.port and port.state == "ACTIVE"]
+    if rail.named_port is None and others:
+        raise ProbeError(
+            f"{place}: port {', '.join(map(str, others))} is active as well as, or in place of, "
+            "port 1; say which one serves the rail: port, beside name, slot or netdev in "
+            "rails.nics of the profile",
+            step="choose the port",
+        )
+    for port in ports:
+        if port.number == rail.port:
+            return port
+    raise ProbeError(f"{place}: sysfs shows no port {rail.port}", step="read ports")
 
 
 def port_not_active(rail: Rail) -> Finding | None:
     """PORT-NOT-ACTIVE unless the port's state reads ACTIVE. ProbeError if it cannot be read."""
     port = port_of(rail)
-    state = readable(port.state, rail, "port state")
+    state = readable(port.state, rail.where, "port state")
     if state == "ACTIVE":
         return None
     physical = port.physical_state
@@ -73,11 +91,11 @@ def port_not_active(rail: Rail) -> Finding | None:
     )
 
 
-def readable(value: T | Unreadable, rail: Rail, what: str) -> T:
+def readable(value: T | Unreadable, where: Where, what: str) -> T:
     """``value``, or ProbeError with the reason why ``what`` could not be read."""
     if isinstance(value, Unreadable):
         raise ProbeError(
-            f"{rail.where.text()}: {what} is unreadable: {value.unreadable}", step=f"read {what}"
+            f"{where.text()}: {what} is unreadable: {value.unreadable}", step=f"read {what}"
         )
     return value
 

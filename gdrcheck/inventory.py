@@ -27,7 +27,7 @@ from gdrcheck.nearest import did_you_mean
 from gdrcheck.outcome import InputError
 from gdrcheck.profile import Profile
 from gdrcheck.profile_file import SUFFIX, load_profile, profile_names
-from gdrcheck.run import NODE_NAME_PATTERN, NodeSpec
+from gdrcheck.run import NODE_NAME_PATTERN, RESERVED_NAMES, NodeSpec
 from gdrcheck.variables import (
     PREFIX,
     PROFILE_NAME_PATTERN,
@@ -120,7 +120,12 @@ class _Judging:
                     f"{self._name}: host {show(name)} is no usable name; expected letters, digits, "
                     "'.', '-' and '_', beginning with a letter or digit"
                 )
-        return tuple(name for name in expected if re.fullmatch(NODE_NAME_PATTERN, name))
+            elif name in RESERVED_NAMES:
+                self.problems.append(
+                    f"{self._name}: host {name} has the name of a part of the results; expected "
+                    f"another name than {' or '.join(RESERVED_NAMES)}"
+                )
+        return tuple(name for name in expected if _usable(name))
 
     def variable_files(self) -> None:
         """Complain about files of variables that belong to nothing, and so do nothing."""
@@ -289,6 +294,10 @@ def _differing(values: Mapping[str, str]) -> tuple[str, str]:
     """Two nodes whose values differ, the first of the list being one of them."""
     first = next(iter(values))
     return first, next(node for node in values if values[node] != values[first])
+
+
+def _usable(name: str) -> bool:
+    return re.fullmatch(NODE_NAME_PATTERN, name) is not None and name not in RESERVED_NAMES
 
 
 def _some(names: Iterable[str], limit: int = 5) -> str:

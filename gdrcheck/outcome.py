@@ -40,6 +40,16 @@ class Verdict(StrEnum):
         """0 for PASS, 1 for FAIL, 2 for INCOMPLETE."""
         return {"PASS": 0, "FAIL": 1, "INCOMPLETE": 2}[self.value]
 
+    @property
+    def rank(self) -> int:
+        """How bad it is: PASS, INCOMPLETE, FAIL."""
+        return {"PASS": 0, "INCOMPLETE": 1, "FAIL": 2}[self.value]
+
+    @classmethod
+    def of_exit_code(cls, code: int) -> Verdict:
+        """The verdict that ``code`` stands for. ValueError if none does."""
+        return cls({0: "PASS", 1: "FAIL", 2: "INCOMPLETE"}.get(code, ""))
+
 
 class GdrcheckError(Exception):
     """Base of every error that gdrcheck raises on purpose."""

@@ -18,7 +18,7 @@ from gdrcheck.inventory import Judged, judge
 from gdrcheck.inventory_files import Inventory
 from gdrcheck.node.clock import overall_s
 from gdrcheck.outcome import InputError
-from gdrcheck.pairing.schedule import rounds
+from gdrcheck.results.pairs import scheduled
 from gdrcheck.run import RunSpec, new_run_id
 from gdrcheck.yaml_lines import dotted
 
@@ -157,10 +157,9 @@ def _node_options(
 
 def _partners(run: RunSpec) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for one_round in rounds(run.nodes, run.rounds):
-        for pair in one_round:
-            found.setdefault(pair.initiator, []).append(pair.responder)
-            found.setdefault(pair.responder, []).append(pair.initiator)
+    for pair in scheduled(run):
+        found.setdefault(pair.initiator, []).append(pair.responder)
+        found.setdefault(pair.responder, []).append(pair.initiator)
     return {name: tuple(others) for name, others in found.items()}
 
 

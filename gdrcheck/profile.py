@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gdrcheck.facts import LinkLayer
+from gdrcheck.facts import DEVICE_NAME_PATTERN, LinkLayer
 from gdrcheck.findings.model import CodeName
 
 
@@ -38,18 +39,47 @@ class Gpus(_Model):
         return self
 
 
-class NicSelector(_Model):
-    """Selects NICs by one of: RDMA device name, PCI slot, netdev. Each is a shell pattern."""
+# The longest that the kernel allows is far below; a rail's name goes to every other node.
+NamePattern = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        json_schema_extra={"x-expected": "a name or a pattern of 1 to 64 characters"},
+    ),
+]
+WILDCARDS = re.compile(r"[*?\[]")
 
-    name: str | None = None
-    slot: str | None = None
-    netdev: str | None = None
+
+class NicSelector(_Model):
+    """Selects NICs by one of: RDMA device name, PCI slot, netdev. Each is a shell pattern.
+
+    ``port`` is the port of the device that serves the rail. Left out it is port 1, and a device on
+    which another port is active as well is an error, since nobody said which of them is meant.
+    """
+
+    name: NamePattern | None = None
+    slot: NamePattern | None = None
+    netdev: NamePattern | None = None
+    port: int | None = Field(default=None, ge=1, le=255)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> NicSelector:
         if sum(value is not None for value in (self.name, self.slot, self.netdev)) != 1:
             raise ValueError("expected exactly one of name, slot, netdev")
+        if self.name and self.literal and not re.fullmatch(DEVICE_NAME_PATTERN, self.name):
+            raise ValueError(
+                f"name {self.name!r} is no device name; expected letters, digits, '_', '.', '-', "
+                "or a pattern with *"
+            )
         return self
+
+    @property
+    def literal(self) -> bool:
+        """Whether this names one device, with no wildcard."""
+        return not any(
+            WILDCARDS.search(value) for value in (self.name, self.slot, self.netdev) if value
+        )
 
     def matches(self, *, name: str, slot: str | None, netdev: str | None) -> bool:
         """Whether a NIC with these identities is selected."""
@@ -69,6 +99,8 @@ class NicSelector(_Model):
 class Rails(_Model):
     """Rails per node: how many, which NICs serve them, and what their ports promise.
 
+    With one selector for each rail and no wildcards, rail i is what the i-th selector names; else
+    the rails are the NICs that match, in PCI order.
     ``port_rate_gbps`` is in Gb/s (bits), as the port reports it.
     """
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gdrcheck.profile import Profile
 
@@ -20,6 +20,8 @@ DEFAULT_PORT = 18600
 RUN_ID_PATTERN = r"^\d{8}T\d{6}Z-[0-9a-f]{6}$"
 # Node names become file names, JUnit class names and parts of case names.
 NODE_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,252}$"
+# Suites of the JUnit file that are no node's.
+RESERVED_NAMES = ("fleet", "pairs")
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -66,6 +68,13 @@ class NodeSpec(BaseModel):
     profile: str
     leaf: str | None = None
 
+    @field_validator("name")
+    @classmethod
+    def _not_reserved(cls, name: str) -> str:
+        if name in RESERVED_NAMES:
+            raise ValueError(f"{name} is reserved; expected another name for the node")
+        return name
+
 
 class RunSpec(BaseModel):
     """Everything a node must know about the run, but for the secret, which is a file of its own."""
@@ -74,7 +83,7 @@ class RunSpec(BaseModel):
 
     schema_version: Literal[1] = 1
     run_id: str = Field(pattern=RUN_ID_PATTERN)
-    created: datetime
+    created: AwareDatetime
     gdrcheck_version: str
     image_id: str = ""
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)

@@ -166,6 +166,31 @@ def test_names_of_present_nodes_must_be_a_list(capsys: pytest.CaptureFixture[str
     assert "expected names with commas between" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (OSError(28, "No space left", "junit.xml"), 2, "junit.xml: No space left\n"),
+        (OSError("odd"), 2, "odd\n"),
+        (RuntimeError("a bug"), 3, "RuntimeError: a bug\n"),
+    ],
+)
+def test_an_exception_never_looks_like_a_fail(
+    error: Exception,
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr("gdrcheck.findings.show.as_list", fails)
+    assert main(["explain", "--list"]) == code
+    err = capsys.readouterr().err
+    assert err.endswith(said)
+    assert ("Traceback" in err) == (code == 3)
+
+
 def test_interrupt_is_no_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

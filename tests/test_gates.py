@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,52 @@ def test_more_devices_than_rails_is_a_finding(tmp_path: Path) -> None:
     assert gates.devices_extra(TWO, facts) is None
     with pytest.raises(CheckFailure):
         gates.fail(finding)
+
+
+def test_an_unreadable_list_of_devices_does_not_prove_that_none_is_extra(tmp_path: Path) -> None:
+    facts, _ = tree(tmp_path)
+    blind = facts.model_copy(update={"rdma_devices": Unreadable(unreadable="denied")})
+    with pytest.raises(ProbeError, match="denied"):
+        gates.devices_extra(TWO, blind)
+
+
+def two_ports(root: Path, first: str, second: str, port: int | None) -> Rail:
+    """The rail on a device with two ports in these states; the profile names ``port``."""
+    trees.pci_nic(root, "mlx4_0", "0000:19:00.0", "eth1", state=first)
+    ports = root / "sys/class/infiniband/mlx4_0/ports"
+    shutil.copytree(ports / "1", ports / "2")
+    (ports / "2/state").write_text(second)
+    nic = {"name": "mlx4_0"} | ({} if port is None else {"port": port})
+    promised = Profile.model_validate({"rails": {"count": 1, "nics": [nic]}})
+    return resolve(promised, probes.collect("a", root))[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "port", "number", "active"),
+    [
+        ("4: ACTIVE", "1: DOWN", None, 1, True),
+        ("1: DOWN", "1: DOWN", None, 1, False),
+        ("4: ACTIVE", "4: ACTIVE", 1, 1, True),
+        ("4: ACTIVE", "1: DOWN", 2, 2, False),
+        ("1: DOWN", "4: ACTIVE", 2, 2, True),
+    ],
+)
+def test_the_port_that_the_profile_means_is_judged(
+    tmp_path: Path, first: str, second: str, port: int | None, number: int, active: bool
+) -> None:
+    rail = two_ports(tmp_path, first, second, port)
+    assert gates.port_of(rail).number == number
+    assert (gates.port_not_active(rail) is None) is active
+
+
+@pytest.mark.parametrize("first", ["4: ACTIVE", "1: DOWN"])
+def test_which_of_several_ports_must_be_said_when_another_is_active(
+    tmp_path: Path, first: str
+) -> None:
+    with pytest.raises(ProbeError, match=r"port 2 is active .* rails\.nics"):
+        gates.port_not_active(two_ports(tmp_path, first, "4: ACTIVE", None))
+
+
+def test_a_port_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match="no port 3"):
+        gates.port_not_active(two_ports(tmp_path, "4: ACTIVE", "1: DOWN", 3))

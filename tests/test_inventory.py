@@ -307,6 +307,15 @@ def test_host_name_that_cannot_name_results_is_refused(site: Site, name: str) ->
     assert "is no usable name; expected letters" in problem
 
 
+@pytest.mark.parametrize("name", ["fleet", "pairs"])
+def test_host_name_of_a_part_of_the_results_is_refused(site: Site, name: str) -> None:
+    site.groups["gpu"].append(name)
+    site.play_hosts.append(name)
+    site.hostvars[name] = {"gdrcheck_profile": "lab"}
+    (problem,) = site.problems()
+    assert f"host {name} has the name of a part of the results" in problem
+
+
 def test_archive_must_be_named_and_exist(site: Site) -> None:
     site.everywhere({"gdrcheck_image_source": "archive"})
     (problem,) = site.problems()

@@ -63,3 +63,22 @@ def test_digest_is_equal_for_equal_promises_only() -> None:
     explicit = Profile.model_validate({"matrix": "rails", "rails": RAILS.model_dump()})
     assert Profile(rails=RAILS).digest() == explicit.digest()
     assert Profile(rails=RAILS).digest() != Profile(rails=RAILS, matrix="full").digest()
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 65, "../../etc", "..", "mlx5/0", "mlx5 0", "mlx5_0]", "mlx5,1", ""]
+)
+def test_a_name_that_is_no_device_name_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        NicSelector(name=name)
+
+
+@pytest.mark.parametrize("name", ["mlx5_bond_0", "rocep1s0f0", "x" * 64, "irdma-0", "mlx5_[0-3]"])
+def test_a_name_that_may_be_one_is_taken(name: str) -> None:
+    assert NicSelector(name=name).text() == f"name {name}"
+
+
+@pytest.mark.parametrize("key", ["slot", "netdev"])
+def test_no_selector_is_longer_than_a_name_may_be(key: str) -> None:
+    with pytest.raises(ValidationError):
+        NicSelector(**{key: "*" * 65})

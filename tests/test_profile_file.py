@@ -76,7 +76,7 @@ def test_all_problems_of_a_file_are_reported_at_once_in_its_order() -> None:
         "p.yml:1: gpsu: unknown key; did you mean gpus?",
         "p.yml:4: rails.cuont: unknown key; did you mean count?",
         'p.yml:6: rails.nics[0]: is "mlx5_0"; '
-        "expected a mapping with keys such as name, slot, netdev",
+        "expected a mapping with keys such as name, slot, netdev, port",
         'p.yml:7: rails.port_rate_gbps: is "400"; expected a number above 0',
         'p.yml:8: rails.link_layer: is "ethernett"; expected one of infiniband, ethernet; '
         "did you mean ethernet?",

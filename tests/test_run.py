@@ -69,7 +69,7 @@ def test_inconsistent_document_is_refused(changes: dict[str, Any], message: str)
         spec(**changes)
 
 
-@pytest.mark.parametrize("name", ["", ".x", "a/b", "a b", "a\n", "x" * 254])
+@pytest.mark.parametrize("name", ["", ".x", "a/b", "a b", "a\n", "x" * 254, "fleet", "pairs"])
 def test_node_name_must_be_fit_for_file_names(name: str) -> None:
     with pytest.raises(ValidationError):
         NodeSpec(name=name, address="x", profile="lab")

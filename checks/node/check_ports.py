@@ -31,7 +31,7 @@ def check_port_active(present_rail: Rail) -> None:
 def check_port_rate(active_rail: Rail, profile: Profile) -> None:
     """The port runs at the promised rate, or faster."""
     rail = active_rail
-    rate_gbps = gates.readable(gates.port_of(rail).rate_gbps, rail, "port rate")
+    rate_gbps = gates.readable(gates.port_of(rail).rate_gbps, rail.where, "port rate")
     promised_gbps = profile.rails.port_rate_gbps if profile.rails else None
     if promised_gbps is None:
         raise NotJudged(f"port rate is {rate_gbps:g} Gb/s; the profile promises none")
@@ -50,7 +50,7 @@ def check_port_rate(active_rail: Rail, profile: Profile) -> None:
 def check_port_link_layer(present_rail: Rail, profile: Profile) -> None:
     """The port is of the promised link layer."""
     rail = present_rail
-    layer = gates.readable(gates.port_of(rail).link_layer, rail, "link layer")
+    layer = gates.readable(gates.port_of(rail).link_layer, rail.where, "link layer")
     promised = profile.rails.link_layer if profile.rails else None
     if promised is None:
         raise NotJudged(f"link layer is {layer}; the profile promises none")

@@ -15,7 +15,7 @@ def check_device_opens(present_rail: Rail) -> None:
     """A verbs context can be had for the device, and the port answers a query."""
     try:
         with open_device(present_rail.nic) as device:
-            device.port(1)
+            device.port(present_rail.port)
     except VerbsError as error:
         gates.fail(
             Finding(
@@ -30,7 +30,7 @@ def check_device_opens(present_rail: Rail) -> None:
 def check_gid_usable(active_rail: Rail, device: Device, profile: Profile) -> None:
     """The port's GID table holds an entry of the promised family and type that can send."""
     try:
-        device.choose_gid(device.port(1), profile.gid)
+        device.choose_gid(device.port(active_rail.port), profile.gid)
     except NoUsableGid as error:
         gates.fail(
             Finding(

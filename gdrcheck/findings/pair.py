@@ -116,13 +116,13 @@ ENTRIES = (
         code="PAIR-CONNECT-FAILED",
         title="A queue pair could not be connected",
         meaning=(
-            "Moving a queue pair to ready-to-receive or ready-to-send failed on one end, before "
-            "any data was sent."
+            "ibv_modify_qp failed on one end while it moved a queue pair to ready-to-receive or "
+            "ready-to-send (or to init, before that), so no data was sent."
         ),
-        evidence="The state that was wanted, the errno, and what both ends exchanged.",
+        evidence="The end, the states, the errno, and the GIDs of both ends.",
         causes=(
-            "EINVAL: the chosen GID index is not in the table any more, or the path MTU exceeds "
-            "what the port can do.",
+            "EINVAL: the chosen GID index is not in the table any more, or an attribute is "
+            "outside of what the port can do.",
             "ENODEV: the GID's interface is in another network namespace.",
             "ETIMEDOUT, EHOSTUNREACH, ENETUNREACH: no route, or the other end's address did not "
             "resolve to a MAC address.",
@@ -137,31 +137,34 @@ ENTRIES = (
     ),
     Entry(
         code="PAIR-MTU",
-        title="Small messages pass and large ones fail",
+        title="A port cannot do the path MTU that the profile promises",
         meaning=(
-            "Every message up to some size arrived and larger ones did not: somewhere on the path "
-            "the largest allowed packet is smaller than the path MTU of the queue pair."
+            "The port's active MTU is smaller than path_mtu of the profile. Nothing was measured "
+            "over it: a smaller path MTU in silence would hide that larger packets do not fit."
         ),
-        evidence="The largest size that passed, the smallest that failed, path and interface MTU.",
+        evidence="The promised path MTU, the active MTU of the port, and the end that said so.",
         causes=(
-            "A switch port or a routed hop has a smaller MTU than the interfaces of the nodes.",
-            "The two interfaces have different MTUs and were changed after the ports came up.",
-            "The interface's MTU leaves no room for the RoCE headers.",
+            "RoCE: the MTU of the network interface was left at 1500, which gives an active MTU "
+            "of 1024.",
+            "RoCE: the interface's MTU leaves no room for the headers.",
+            "InfiniBand: the subnet manager gave the port or its partition a smaller MTU.",
+            "The profiles of the two nodes promise different path MTUs.",
         ),
         repair=(
-            "Find the border: ping -M do -s SIZE through the data interface.",
+            "Read both: ip link show IFACE; ibv_devinfo -d DEVICE | grep active_mtu.",
             "Set the same MTU (for RoCE with 4096 bytes at least 4200) on both interfaces and on "
-            "every switch between them.",
+            "every switch between them, and make it permanent.",
+            "Prove the path: ping -M do -s 4096 through the data interface.",
             "Or lower path_mtu in the profile to what the network carries.",
         ),
-        source="ibv_modify_qp(3), ping(8), RoCEv2 annex A17",
+        source="ibv_query_port(3), ibv_modify_qp(3), Linux include/rdma/ib_addr.h (iboe_get_mtu)",
     ),
     Entry(
         code="PAIR-UNSTABLE",
         title="Repeats of the same transfer disagree",
         meaning=(
-            "A transfer failed and the same transfer, repeated alone, did not, or the other way "
-            "round. Both results are kept, and no end is named."
+            "A transfer failed and the same transfer, repeated alone, did not. Both results are "
+            "kept, and no end is named. Wrong data is never called unstable: it stays wrong data."
         ),
         evidence="The results of both attempts.",
         causes=(

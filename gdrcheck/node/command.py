@@ -22,7 +22,8 @@ from gdrcheck.node.meeting import MeetingFactory
 from gdrcheck.node.supervisor import DEFAULT_CHECKS, Assignment, supervise
 from gdrcheck.outcome import InputError
 from gdrcheck.pairing.rendezvous import Rendezvous
-from gdrcheck.results.incoming import EVENTS_FILE
+from gdrcheck.results.events import clip
+from gdrcheck.results.plain import one_line
 
 LOG = logging.getLogger(__name__)
 INCOMPLETE = 2
@@ -63,12 +64,21 @@ def run_node(
         try:
             return supervise(assignment, stop, meet)
         except OSError as error:
-            # Most likely the disk is full, so this may fail as well; the exit code remains.
-            reason = f"results cannot be written: {error}"
-            print(reason, file=sys.stderr, flush=True)
-            with suppress(OSError):
-                write_done(out, INCOMPLETE, reason)
-            return INCOMPLETE
+            return _give_up(out, f"results cannot be written: {error}")
+        # The outermost hook of the node: whoever waits for done.json must get it.
+        except Exception as error:
+            LOG.exception("the supervisor failed")
+            what = one_line(clip(str(error)))
+            return _give_up(out, f"the supervisor failed: {type(error).__name__}: {what}")
+
+
+def _give_up(out: Path, reason: str) -> int:
+    """Say ``reason`` wherever that is possible; returns the exit code."""
+    print(reason, file=sys.stderr, flush=True)
+    # Most likely the disk is full, so this may fail as well; the exit code remains.
+    with suppress(OSError):
+        write_done(out, INCOMPLETE, reason)
+    return INCOMPLETE
 
 
 def read_assignment(
@@ -87,8 +97,8 @@ def read_assignment(
     secret = _read_secret(secret_file, problems)
     if not out.is_dir():
         problems.append(f"--out {out}: no such directory")
-    elif (out / EVENTS_FILE).exists():
-        problems.append(f"--out {out}: holds the results of an earlier run; give an empty one")
+    elif any(out.iterdir()):
+        problems.append(f"--out {out}: holds files, as of an earlier run; give an empty one")
     if not checks.is_dir():
         problems.append(f"--checks {checks}: no such directory")
     if spec is None:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gdrcheck.outcome import Verdict
-from gdrcheck.results import junit
-from gdrcheck.results.cases import PAIRS, CaseResult, apply_waivers
+from gdrcheck.results import junit, waivers
+from gdrcheck.results.cases import PAIRS, CaseResult
 from gdrcheck.results.files import write_atomic
-from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, Done, NodeReport, read_node
+from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, Done, read_node
 from gdrcheck.results.verdict import judge
 from gdrcheck.run import RunSpec
 
@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 def own_cases(out: Path, spec: RunSpec, node: str, death: str) -> tuple[CaseResult, ...]:
     """The cases of this node so far, waivers applied; ``death`` is the reason of missing ones."""
     report = read_node(out, node, spec.run_id, death)
-    return _waived(report, spec, node)
+    return tuple(waivers.apply(spec, report.cases))
 
 
 def finish(out: Path, spec: RunSpec, node: str, reason: str) -> int:
@@ -30,7 +30,7 @@ def finish(out: Path, spec: RunSpec, node: str, reason: str) -> int:
     ``reason`` says why the run of this node ended early, empty when it did not.
     """
     report = read_node(out, node, spec.run_id, reason or "the supervisor ended without a result")
-    cases = _waived(report, spec, node)
+    cases = waivers.apply(spec, report.cases)
     judged = judge(cases)
     verdict = judged.verdict
     if reason and verdict is Verdict.PASS:
@@ -62,8 +62,3 @@ def write_done(out: Path, exit_code: int, reason: str) -> None:
     """Write done.json: whoever finds it knows that nothing more will come."""
     done = Done.model_validate({"exit_code": exit_code, "reason": reason})
     write_atomic(out / DONE_FILE, done.model_dump_json().encode() + b"\n")
-
-
-def _waived(report: NodeReport, spec: RunSpec, node: str) -> tuple[CaseResult, ...]:
-    waivers = spec.profile_of(node).waivers
-    return tuple(apply_waivers(case, waivers, spec.created.date()) for case in report.cases)

@@ -25,7 +25,8 @@ class CheckProcess:
     def __init__(self, argv: Sequence[str], log: Path, cwd: Path) -> None:
         self._ended = False
         environment = {
-            **os.environ,
+            # Options of pytest from elsewhere could take checks away.
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
             # Wherever we were started: the child must load the same gdrcheck.
             "PYTHONPATH": os.pathsep.join(
                 filter(None, (str(PACKAGE_ROOT), os.environ.get("PYTHONPATH")))

@@ -30,6 +30,7 @@ def ready_rails(
             id=rail.id,
             gpu=rail.gpu,
             nic=rail.nic,
+            port=rail.port,
             blocked_by=_blocker(rail, node_cases) or rail.missing,
         )
         for rail in rails.resolve(profile, facts)
@@ -39,7 +40,11 @@ def ready_rails(
 def _blocker(rail: rails.Rail, cases: Iterable[CaseResult]) -> str | None:
     """The first case against the rail; one with a finding of its own before one without."""
     against = [
-        case for case in cases if case.where.nic == rail.nic and (case.fails or case.unmeasured)
+        case
+        for case in cases
+        # A waiver excuses what is blocked; it does not make the rail usable.
+        if case.where.nic == rail.nic
+        and (case.fails or case.outcome in (Outcome.ERROR, Outcome.BLOCKED))
     ]
     for case in against:
         if case.outcome is Outcome.FAILED and case.findings:

@@ -12,6 +12,7 @@ from gdrcheck.node.tail import EventTail
 from gdrcheck.outcome import Outcome
 from gdrcheck.results.cases import Ledger, class_name
 from gdrcheck.results.events import Case, EndEvent, Event, EventWriter, Phase, PlanEvent, clip
+from gdrcheck.results.plain import one_line
 
 
 class Record:
@@ -75,7 +76,7 @@ class Record:
 
     def say(self, text: str) -> None:
         """One line of progress, with the time since the start."""
-        print(f"[{self._elapsed.seconds:7.1f} s] {text}", flush=True)
+        print(f"[{self._elapsed.seconds:7.1f} s] {one_line(text)}", flush=True)
 
     def drop_partial(self) -> int:
         """Cut off a record that its writer died in; returns its bytes. See EventTail."""

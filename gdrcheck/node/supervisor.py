@@ -35,9 +35,10 @@ from gdrcheck.node.rails import ready_rails
 from gdrcheck.node.record import Record
 from gdrcheck.outcome import GdrcheckError
 from gdrcheck.profile import Profile
-from gdrcheck.results.events import RunEvent
+from gdrcheck.results.events import RunEvent, clip
 from gdrcheck.results.files import write_atomic
 from gdrcheck.results.incoming import EVENTS_FILE, FACTS_FILE, RENDEZVOUS_FILE
+from gdrcheck.results.plain import one_line
 from gdrcheck.run import RunSpec
 
 LOG = logging.getLogger(__name__)
@@ -69,10 +70,19 @@ class Assignment:
 
     @property
     def measures_pairs(self) -> bool:
-        """Whether this run has a pair phase at all."""
-        return len(self.spec.nodes) > 1 and any(
-            profile.pairs == "required" for profile in self.spec.profiles.values()
-        )
+        """Whether this node has a pair phase: it and another one owe pairs."""
+        return self.node in self._pairing and len(self._pairing) > 1
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """Those of ``present``, this node included, that have a pair phase."""
+        return tuple(name for name in self.present if name in self._pairing)
+
+    @property
+    def _pairing(self) -> tuple[str, ...]:
+        profile_of = self.spec.profile_of
+        names = (node.name for node in self.spec.nodes)
+        return tuple(name for name in names if profile_of(name).pairs == "required")
 
 
 def supervise(
@@ -97,6 +107,11 @@ def supervise(
             record.error(
                 f"node_locked[{assignment.node}]", str(error), (_locked(assignment, str(error)),)
             )
+        # The outermost hook of the phases: what they had measured is still to be delivered.
+        except Exception as error:
+            LOG.exception("the supervisor failed")
+            reason = f"the supervisor failed: {type(error).__name__}: {one_line(clip(str(error)))}"
+            record.error(f"supervisor_completed[{assignment.node}]", reason)
     return finish(assignment.out, assignment.spec, assignment.node, reason)
 
 
@@ -113,7 +128,7 @@ def _phases(
         if assignment.measures_pairs:
             # Before everything else: the others want to see that this node lives.
             path = assignment.out / RENDEZVOUS_FILE
-            meeting = meet(spec, node, assignment.secret, assignment.present, path=path)
+            meeting = meet(spec, node, assignment.secret, assignment.companions, path=path)
             stack.enter_context(meeting)
             meeting.start()
         facts = _facts(assignment, record, stop, collect)

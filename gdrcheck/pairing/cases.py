@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gdrcheck.findings.model import Finding, Where
-from gdrcheck.outcome import Blocked, PeerError
-from gdrcheck.pairing.judge import judge, unstable
+from gdrcheck.outcome import Blocked, PeerError, ProbeError
+from gdrcheck.pairing.channel import EndFailure
+from gdrcheck.pairing.judge import judge, judge_connection, unstable
 from gdrcheck.pairing.pairs import Direction, ExchangeResult, OwnedPair, RailPair
 from gdrcheck.verbs.protocol import OPERATIONS, ExchangePlan, Operation
 
@@ -20,6 +21,10 @@ SIZES_BYTES = (
 )  # fmt: skip
 # Three, since the messages start at bytes 0, 1 and 63 of a cache line in turn.
 ITERATIONS = 3
+# Seen once is enough: a repetition that is right does not make the first data right.
+CERTAIN = frozenset({"PAIR-DATA-CORRUPT", "PAIR-GUARD-BROKEN"})
+# A port that is at fault all by itself fails one case of its rail and blocks the others.
+OF_A_PORT = frozenset({"PORT-NOT-ACTIVE", "PAIR-MTU"})
 
 
 class Walk(Protocol):
@@ -71,35 +76,55 @@ def exchange_cases(pairs: Iterable[OwnedPair]) -> tuple[ExchangeCase, ...]:
 
 
 class Measurement:
-    """Measures cases one after the other, and remembers ports that it saw go down."""
+    """Measures cases one after the other, and remembers ports that cannot be used."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self._down: dict[str, Finding] = {}
+        self._unusable: dict[str, Finding] = {}
         self.last: ExchangeResult | None = None
 
     def finding(self, case: ExchangeCase, plan: ExchangePlan) -> Finding | None:
         """What is wrong with the exchange; None when every byte was right.
 
         A finding is measured again alone: when the repetition is right, the finding is
-        PAIR-UNSTABLE. Blocked by a port of this rail that went down in an earlier case; PeerError
-        or ProbeError when the exchange could not be measured.
+        PAIR-UNSTABLE, but wrong data stays wrong data, whichever of the two met it. A repetition
+        that cannot be measured takes nothing from the first. Blocked by a port of this rail that
+        an earlier case found unusable; PeerError or ProbeError when the exchange could not be
+        measured.
         """
+        self.last = None
         for end in (case.rail.local, case.rail.remote):
-            if cause := self._down.get(end.where.text()):
+            if cause := self._unusable.get(end.where.text()):
                 raise Blocked(f"{cause.code} at {cause.where.text()}")
         first = self._measure(case, plan)
         if first is None:
             return None
-        if first.code == "PORT-NOT-ACTIVE":
-            self._down[first.where.text()] = first
+        if first.code in OF_A_PORT and first.where.peer is None:
+            self._unusable[first.where.text()] = first
             return first
         try:
             again = self._measure(case, plan)
-        except PeerError:
-            return first
-        return first if again is not None else unstable(first, case.where)
+        except (PeerError, ProbeError) as error:
+            return _with(first, repetition=f"not measured: {error}")
+        if first.code in CERTAIN:
+            return _with(first, repetition=again.text() if again else "right")
+        if again is None:
+            return unstable(first, case.where)
+        if again.code in CERTAIN:
+            return _with(again, **{"first finding": first.text()})
+        return first
 
     def _measure(self, case: ExchangeCase, plan: ExchangePlan) -> Finding | None:
-        self.last = self._walk.exchange(case.pair, case.rail, case.operation, case.direction, plan)
-        return judge(self.last, case.rail)
+        try:
+            result = self._walk.exchange(case.pair, case.rail, case.operation, case.direction, plan)
+        except EndFailure as failure:
+            finding = judge_connection(failure, case.rail)
+            if finding is None:
+                raise
+            return finding
+        self.last = result
+        return judge(result, case.rail)
+
+
+def _with(finding: Finding, **evidence: str) -> Finding:
+    return finding.model_copy(update={"evidence": {**finding.evidence, **evidence}})

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,10 +23,13 @@ from gdrcheck import __version__
 from gdrcheck.outcome import PeerError
 from gdrcheck.pairing.deadline import Deadline
 from gdrcheck.pairing.frames import PROTOCOL_VERSION, FrameError, FrameSocket, pack, unpack
-from gdrcheck.pairing.messages import Body, Hello, Proof, Purpose, Refused, Welcome
+from gdrcheck.pairing.messages import Body, Hello, Proof, Purpose, Refused, Welcome, clipped
 from gdrcheck.run import RunSpec
 
 HANDSHAKE_S = 5.0
+# What the playbook tells a container about itself; run.json only says what was wanted.
+IMAGE_ID_VARIABLE = "GDRCHECK_IMAGE_ID"
+IMAGE_ID_LIMIT = 253
 # A hello is a few hundred bytes; nobody who has proven nothing gets to send more.
 HELLO_LIMIT_BYTES = 4096
 
@@ -36,6 +40,7 @@ B = TypeVar("B", bound=Body)
 class Identity:
     """Who this end is. Both ends must agree on all but ``node``.
 
+    ``image_id`` is empty when it is not known, and then agrees with every other.
     ``profile_hash`` covers the whole run document: profiles, nodes and their order.
     """
 
@@ -48,13 +53,14 @@ class Identity:
 
     @classmethod
     def of(cls, run: RunSpec, node: str, secret: bytes) -> Identity:
-        """The identity of ``node`` in ``run``."""
+        """The identity of ``node`` in ``run``, in the image of this container if that is told."""
+        image_id = os.environ.get(IMAGE_ID_VARIABLE) or run.image_id
         document = run.model_dump_json().encode()
         return cls(
             run_id=run.run_id,
             node=node,
             secret=secret,
-            image_id=run.image_id,
+            image_id=clipped(image_id, IMAGE_ID_LIMIT),
             profile_hash=hashlib.sha256(document).hexdigest(),
         )
 
@@ -81,9 +87,11 @@ class Identity:
         for what, mine, theirs in (
             ("protocol version", str(PROTOCOL_VERSION), str(other.protocol)),
             ("gdrcheck version", self.version, other.version),
-            ("image", self.image_id, other.image_id),
+            ("image", self.image_id, other.image_id or self.image_id),
             ("hash of profiles and run", self.profile_hash, other.profile_hash),
         ):
+            if what == "image" and not mine:
+                continue
             if mine != theirs:
                 return f"{what} differs: {self.node} has {mine!r}, {other.node} has {theirs!r}"
         return ""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import ProbeError
+from gdrcheck.pairing.channel import EndFailure
 from gdrcheck.pairing.pairs import EndReport, ExchangeResult, RailEnd, RailPair
+from gdrcheck.verbs import protocol
 
 ACTIVE = "ACTIVE"
 
@@ -12,21 +16,50 @@ ACTIVE = "ACTIVE"
 def judge(result: ExchangeResult, pair: RailPair) -> Finding | None:
     """The finding of an exchange, or None when every byte of every message was right.
 
-    A port that went down explains everything else, so it comes first; then wrong data, which only
-    a sink can see; then completions with an error, at the end that got them. ProbeError when the
-    exchange did not complete and neither end says why.
+    Wrong data, which only a sink can see, comes first: nothing excuses it. A port that went down
+    explains everything else; then come completions with an error, at the end that got them.
+    ProbeError when the exchange did not complete and neither end says why.
     """
     if result.completed:
         return None
     source, sink = pair.source(result.direction), pair.sink(result.direction)
     return (
-        _port_down(result.source_report, source)
+        _wrong_data(result, source, sink)
+        or _port_down(result.source_report, source)
         or _port_down(result.sink_report, sink)
-        or _wrong_data(result, source, sink)
         or _completion(result.source_report, source, sink)
         or _completion(result.sink_report, sink, source)
         or _unmeasured(result)
     )
+
+
+def judge_connection(failure: EndFailure, pair: RailPair) -> Finding | None:
+    """The finding of an end that could not connect; None if that was not what it failed at.
+
+    An end whose child hangs or dies has measured nothing, so that is no finding.
+    """
+    error = failure.error
+    ends = {pair.local.node: (pair.local, pair.remote), pair.remote.node: (pair.remote, pair.local)}
+    if error is None or failure.side not in ends:
+        return None
+    end, other = ends[failure.side]
+    if error.step == protocol.MTU_HERE:
+        return _mtu(end.where, failure, error)
+    if error.step == protocol.MTU_THERE:
+        return _mtu(_at(other, end), failure, error)
+    if error.errno is not None and error.step.startswith(protocol.MODIFY_QP):
+        return Finding(
+            code="PAIR-CONNECT-FAILED",
+            where=_at(end, other),
+            observed=error.text,
+            expected="the queue pair changes its state",
+            evidence={
+                "said by": failure.side,
+                "step": error.step,
+                "errno": errno.errorcode.get(error.errno, str(error.errno)),
+            },
+        )
+    return None
 
 
 def unstable(first: Finding, where: Where) -> Finding:
@@ -37,6 +70,16 @@ def unstable(first: Finding, where: Where) -> Finding:
         observed=f"first {first.code} ({first.observed}), then right",
         expected="the same result twice",
         evidence={**first.evidence, "first finding": first.text()},
+    )
+
+
+def _mtu(where: Where, failure: EndFailure, error: protocol.ErrorInfo) -> Finding:
+    return Finding(
+        code="PAIR-MTU",
+        where=where,
+        observed=error.text,
+        expected="a port that can do the path MTU of the profile",
+        evidence={"said by": failure.side},
     )
 
 

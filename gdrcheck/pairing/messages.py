@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from gdrcheck.facts import DeviceName
 from gdrcheck.run import NODE_NAME_PATTERN, RUN_ID_PATTERN
 from gdrcheck.verbs import protocol
 
@@ -17,7 +18,6 @@ Purpose = Literal["rendezvous", "pair"]
 NodeName = Annotated[str, Field(pattern=NODE_NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=2000)]
 Short = Annotated[str, Field(max_length=253)]
-DeviceName = Annotated[str, Field(max_length=64)]
 
 TEXT_LIMIT = 2000
 REASON_LIMIT = 300
@@ -99,6 +99,7 @@ class RailInfo(Body):
     id: int = Field(ge=0, lt=MAX_RAILS)
     gpu: DeviceName | None = None
     nic: DeviceName
+    port: int = Field(default=1, ge=1, le=255)
     blocked_by: Annotated[str, AfterValidator(_short_reason)] | None = None
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from gdrcheck.findings.model import Where
 from gdrcheck.pairing.messages import RailInfo
 from gdrcheck.pairing.rendezvous import RendezvousResult
-from gdrcheck.pairing.schedule import Pair, Rounds, partner, rounds
+from gdrcheck.pairing.schedule import Pair, partner, rounds
 from gdrcheck.run import RunSpec
 from gdrcheck.verbs import protocol
 
@@ -109,12 +109,15 @@ class ExchangeResult:
 
 
 def owned_pairs(run: RunSpec, node: str, result: RendezvousResult) -> tuple[OwnedPair, ...]:
-    """The pairs that ``node`` initiates, in round order, without those whose peer is not ready."""
+    """The pairs that ``node`` initiates, in round order, without those whose peer is not ready.
+
+    A pair is measured only if the profiles of both its nodes ask for pairs.
+    """
     if not result.is_ready(node):
         return ()
     return tuple(
         OwnedPair(number, pair.responder, _rails(result, node, pair.responder))
-        for number, pair in _pairs_of(rounds(run.nodes, run.rounds), node)
+        for number, pair in _pairs_of(run, node)
         if pair.initiator == node and result.is_ready(pair.responder)
     )
 
@@ -125,15 +128,16 @@ def served_rounds(run: RunSpec, node: str, result: RendezvousResult) -> dict[int
         return {}
     return {
         number: pair.initiator
-        for number, pair in _pairs_of(rounds(run.nodes, run.rounds), node)
+        for number, pair in _pairs_of(run, node)
         if pair.responder == node and result.is_ready(pair.initiator)
     }
 
 
-def _pairs_of(schedule: Rounds, node: str) -> Iterator[tuple[int, Pair]]:
+def _pairs_of(run: RunSpec, node: str) -> Iterator[tuple[int, Pair]]:
+    schedule = rounds(run.nodes, run.rounds)
     for number in range(len(schedule)):
         pair = partner(schedule, node, number)
-        if pair is not None:
+        if pair is not None and all(run.profile_of(end).pairs == "required" for end in pair):
             yield number, pair
 
 

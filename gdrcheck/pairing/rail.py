@@ -44,6 +44,7 @@ class RailProcess:
         node: str,
         rail_id: int,
         device: str,
+        port: int = 1,
         profile: Profile,
         waits: Deadlines,
         out_dir: Path,
@@ -56,6 +57,7 @@ class RailProcess:
         self.binding = "not started"
         self._request = protocol.Open(
             device=device,
+            port=port,
             gid=profile.gid,
             traffic_class=profile.traffic_class,
             service_level=profile.service_level,

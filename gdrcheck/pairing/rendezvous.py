@@ -273,6 +273,13 @@ class Rendezvous:
                 side=leader,
                 step="rendezvous",
             )
+        own = states[self._node]
+        if own.state == "ready" and own.rails != self._rails:
+            raise PeerError(
+                f"{leader}: its list has other rails of {self._node} than this node reported",
+                side=leader,
+                step="rendezvous",
+            )
         not_started = NodeState(state="absent", reason="not started: preflight did not pass")
         return RendezvousResult(
             leader=leader,

@@ -74,6 +74,7 @@ class PairWalk:
                 node=node,
                 rail_id=rail.id,
                 device=rail.nic,
+                port=rail.port,
                 profile=run.profile_of(node),
                 waits=run.waits,
                 out_dir=out_dir,
@@ -219,7 +220,8 @@ class PairWalk:
                 until = time.monotonic() + self._waits.return_s
         self._over.add(peer)
         partial_file = self._journal.with_suffix(".partial")
-        partial_file.write_text(json.dumps(sorted(self._over)))
+        journal = {"run_id": self._run.run_id, "over": sorted(self._over)}
+        partial_file.write_text(json.dumps(journal))
         os.replace(partial_file, self._journal)
 
     def _awaited(self, peer: str, until: float) -> Channel:
@@ -242,7 +244,9 @@ class PairWalk:
         return None
 
     def _read_journal(self) -> set[str]:
+        """Who is through, as an earlier process of this run noted it."""
         try:
-            return set(json.loads(self._journal.read_text()))
+            journal = json.loads(self._journal.read_text())
         except FileNotFoundError:
             return set()
+        return set(journal["over"]) if journal["run_id"] == self._run.run_id else set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gdrcheck.facts import GidEntry, LinkLayer, Port, RdmaDevice, Unreadable
+from gdrcheck.facts import DEVICE_NAME_PATTERN, GidEntry, LinkLayer, Port, RdmaDevice, Unreadable
 from gdrcheck.probes.reading import list_names, read_number, read_text
 
 LINK_LAYERS: dict[str, LinkLayer] = {"InfiniBand": "infiniband", "Ethernet": "ethernet"}
@@ -18,13 +18,20 @@ SLOT = re.compile(r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 
 
 def read_devices(root: Path) -> tuple[RdmaDevice, ...] | Unreadable:
-    """Every RDMA device below ``root``, by name; an empty tuple when the subsystem has none."""
+    """Every RDMA device below ``root``, by name; an empty tuple when the subsystem has none.
+
+    Unreadable as a whole when a device has a name that cannot be used.
+    """
     base = root / "sys/class/infiniband"
     if not base.is_dir() and (root / "sys/class").is_dir():
         return ()
     names = list_names(base)
     if isinstance(names, Unreadable):
         return names
+    for name in names:
+        # Such a name would be taken for something else in paths and in the names of cases.
+        if not re.fullmatch(DEVICE_NAME_PATTERN, name):
+            return Unreadable(unreadable=f"{base.name}: {name!r} is no plain device name")
     uverbs = _uverbs_by_device(root)
     return tuple(_read_device(base / name, root, uverbs) for name in names)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date, datetime
-from fnmatch import fnmatchcase
+from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Finding, Severity, Where
 from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Waiver
@@ -27,7 +27,7 @@ PAIRS = "pairs"
 
 
 class CaseResult(BaseModel):
-    """One case and what became of it. ``waivers`` are those that excuse all of its findings."""
+    """One case and what became of it. ``waivers`` excuse all of its findings, or its blocker."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,7 +47,7 @@ class CaseResult(BaseModel):
 
     @property
     def waived(self) -> bool:
-        """Failed, and the owner accepts every finding of it."""
+        """Failed or blocked, and the owner accepts every finding of it, or what blocks it."""
         return bool(self.waivers)
 
     @property
@@ -67,7 +67,7 @@ class CaseResult(BaseModel):
     @property
     def unmeasured(self) -> bool:
         """Whether something that was required could not be judged."""
-        return self.outcome in (Outcome.ERROR, Outcome.BLOCKED)
+        return self.outcome in (Outcome.ERROR, Outcome.BLOCKED) and not self.waived
 
 
 class Ledger:
@@ -163,30 +163,6 @@ def class_name(node: str, area: str) -> str:
     return f"{node.replace('.', '_')}.{area}"
 
 
-def apply_waivers(result: CaseResult, waivers: Iterable[Waiver], today: date) -> CaseResult:
-    """``result`` with the unexpired waivers that excuse it, if they excuse all that failed."""
-    if result.outcome is not Outcome.FAILED or not result.findings:
-        return result
-    current = [waiver for waiver in waivers if waiver.until >= today]
-    applied: list[Waiver] = []
-    for finding in result.findings:
-        if finding.severity is Severity.WARN:
-            continue
-        match = next((waiver for waiver in current if _covers(waiver, finding)), None)
-        if match is None:
-            return result
-        applied.append(match)
-    return result.model_copy(update={"waivers": tuple(dict.fromkeys(applied))})
-
-
-def _covers(waiver: Waiver, finding: Finding) -> bool:
-    """``where`` may be written with or without the partner of a pair."""
-    alone = finding.where.model_copy(update={"peer": None})
-    return waiver.code == finding.code and any(
-        fnmatchcase(place.text(), waiver.where) for place in (finding.where, alone)
-    )
-
-
 def _join(suite: str, case: Case, end: EndEvent) -> CaseResult:
     return CaseResult(
         suite=suite,
@@ -196,10 +172,17 @@ def _join(suite: str, case: Case, end: EndEvent) -> CaseResult:
         outcome=end.outcome,
         duration_s=end.duration_s,
         message=end.message,
-        findings=end.findings,
+        findings=tuple(_with_severity(finding) for finding in end.findings),
         blocked_by=end.blocked_by,
         properties=end.properties,
     )
+
+
+def _with_severity(finding: Finding) -> Finding:
+    """The catalogue says how bad a code is; what the node's file says counts for nothing."""
+    entry = ENTRIES_BY_CODE.get(finding.code)
+    severity = entry.severity if entry else Severity.FAIL
+    return finding.model_copy(update={"severity": severity})
 
 
 def _badness(outcome: Outcome) -> int:

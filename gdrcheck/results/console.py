@@ -10,6 +10,7 @@ from pathlib import Path
 from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Outcome
+from gdrcheck.results.plain import one_line
 from gdrcheck.results.summary import Summary, SummaryCase
 
 MAX_GROUPS = 5
@@ -29,7 +30,8 @@ def text(summary: Summary, results_dir: Path) -> str:
     lines += _suspects(summary)
     lines.append(f"results: {results_dir}/junit.xml, summary.json, nodes/")
     return "\n".join(
-        line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…" for line in lines
+        line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…"
+        for line in map(one_line, lines)
     )
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Outcome
-from gdrcheck.results.files import read_limited
+from gdrcheck.results.files import read_start
 
 Phase = Literal["node", "pair", "run"]
 
@@ -45,7 +45,7 @@ class Case(_Model):
 
 class _Record(_Model):
     v: Literal[1] = 1
-    time: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
     phase: Phase
 
 
@@ -153,10 +153,13 @@ class EventWriter:
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
-    """What a file of events held. ``problems`` are its lines that were no events, in words."""
+    """What a file of events held. ``problems`` are its lines that were no events, in words;
+    ``cut_bytes`` is the length of a last line that has no end.
+    """
 
     events: Sequence[Event]
     problems: tuple[str, ...]
+    cut_bytes: int = 0
 
 
 def parse_line(line: bytes) -> Event:
@@ -176,7 +179,7 @@ def parse(data: bytes) -> EventLog:
 
     Any other line that is no record becomes a problem, and never disappears silently.
     """
-    *lines, _cut = data.split(b"\n")
+    *lines, cut = data.split(b"\n")
     events: list[Event] = []
     problems: list[str] = []
     for number, line in enumerate(lines, start=1):
@@ -187,12 +190,21 @@ def parse(data: bytes) -> EventLog:
     if len(problems) > MAX_PROBLEMS:
         more = len(problems) - MAX_PROBLEMS
         problems = [*problems[:MAX_PROBLEMS], f"and {more} more lines that are not events"]
-    return EventLog(events, tuple(problems))
+    return EventLog(events, tuple(problems), cut_bytes=len(cut))
 
 
 def read(path: Path) -> EventLog:
-    """The events in ``path``. OSError if it cannot be read, ValueError if it is too large."""
-    return parse(read_limited(path, MAX_FILE_BYTES))
+    """The events in ``path``; what a file that is too large has left over is a problem.
+
+    OSError if it cannot be opened, ValueError if it is no regular file.
+    """
+    data = read_start(path, MAX_FILE_BYTES + 1)
+    if len(data) <= MAX_FILE_BYTES:
+        return parse(data)
+    whole, newline, _ = data[:MAX_FILE_BYTES].rpartition(b"\n")
+    log = parse(whole + newline)
+    problem = f"longer than {MAX_FILE_BYTES} bytes, the rest was not read"
+    return EventLog(log.events, (*log.problems, problem))
 
 
 def clip(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:

@@ -13,15 +13,20 @@ def read_limited(path: Path, limit_bytes: int) -> bytes:
     OSError if it cannot be opened or is a link; ValueError if it is no regular file or longer
     than ``limit_bytes``.
     """
+    data = read_start(path, limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise ValueError(f"{path.name} is longer than {limit_bytes} bytes")
+    return data
+
+
+def read_start(path: Path, size_bytes: int) -> bytes:
+    """The first ``size_bytes`` of ``path``. OSError and ValueError as in ``read_limited``."""
     # O_NONBLOCK: opening a pipe that somebody put there must not wait for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError(f"{path.name} is not a regular file")
-        data = stream.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
-        raise ValueError(f"{path.name} is longer than {limit_bytes} bytes")
-    return data
+        return stream.read(size_bytes)
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -9,6 +9,7 @@ from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Profile
 from gdrcheck.results.cases import FLEET, PAIRS, CaseResult, class_name
 from gdrcheck.results.incoming import NodeReport
+from gdrcheck.results.plain import first_line
 from gdrcheck.results.states import SeenState
 from gdrcheck.run import RunSpec
 
@@ -65,6 +66,8 @@ def _why_incomplete(report: NodeReport, state: SeenState) -> str:
         return f"results cannot be trusted: {report.problems[0]}"
     if report.done is None:
         return "results are incomplete: the container ended before it finished"
+    if report.done.reason and report.cases:
+        return f"results are incomplete: {first_line(report.done.reason)}"
     return f"finished without any case: {report.done.reason or 'no reason given'}"
 
 
@@ -121,6 +124,15 @@ def _unmeasured(profile: Profile) -> list[str]:
         )
     if profile.cross_rail == "required":
         unmeasured.append("this release measures no traffic across rails (cross_rail: required)")
+    if profile.registration != "any":
+        unmeasured.append(
+            "this release registers no GPU memory, by no method (registration: "
+            f"{profile.registration})"
+        )
+    if profile.matrix == "full":
+        unmeasured.append("this release measures rail pairs only (matrix: full)")
+    if profile.modes == "all":
+        unmeasured.append("this release measures host to host only (modes: all)")
     if profile.latency_limit_us is not None:
         unmeasured.append("this release judges no latency (latency_limit_us)")
     return unmeasured
@@ -132,10 +144,10 @@ def same_image(spec: RunSpec, reports: Reports) -> CaseResult:
     ids = {node: _digest(report.run.image_id) for node, report in reports.items() if report.run}
     if not ids:
         return fleet_case(id_, Outcome.BLOCKED, "no node reported which image it runs")
-    expected = _digest(spec.image_id) or next(iter(ids.values()))
-    if not expected or not all(ids.values()):
+    expected = _digest(spec.image_id) or next(filter(None, ids.values()), "")
+    others = {node: image for node, image in ids.items() if image and image != expected}
+    if not others and not all(ids.values()):
         return fleet_case(id_, Outcome.NOT_JUDGED, "the image id is not known on every node")
-    others = {node: image for node, image in ids.items() if image != expected}
     if not others:
         return fleet_case(id_, Outcome.PASSED)
     finding = Finding(

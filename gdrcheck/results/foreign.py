@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -23,9 +24,23 @@ OUTCOMES = {
 }
 
 
-def read_directory(directory: Path) -> list[CaseResult]:
-    """The cases of every ``*.xml`` in ``directory``, by file name; a broken file is an error."""
-    return [case for path in sorted(directory.glob("*.xml")) for case in read_file(path)]
+def read_directories(directories: Iterable[Path]) -> list[CaseResult]:
+    """The cases of every ``*.xml`` in ``directories``, by file name; each folder counts once.
+
+    A broken file, or one of another kind, is an error case, so that none is passed over. A folder
+    that is not there is empty; hidden files are nobody's results.
+    """
+    cases = []
+    for directory in dict.fromkeys(one.resolve() for one in directories):
+        if directory.exists() and not directory.is_dir():
+            cases.append(_trouble(directory, f"{directory.name} is no folder"))
+            continue
+        for path in sorted(directory.glob("[!.]*")):
+            if path.suffix.lower() == ".xml":
+                cases += read_file(path)
+            else:
+                cases.append(_trouble(path, f"{path.name} is no *.xml file: it is not read"))
+    return _unique(cases)
 
 
 def read_file(path: Path) -> list[CaseResult]:
@@ -36,14 +51,14 @@ def read_file(path: Path) -> list[CaseResult]:
         _refuse_tricks(data)
         root = ElementTree.fromstring(data)
     except (OSError, ValueError, expat.ExpatError, ElementTree.ParseError) as error:
-        return [_trouble(suite, path, f"{path.name} cannot be read as JUnit: {error}")]
+        return [_trouble(path, f"{path.name} cannot be read as JUnit: {error}")]
     if root.tag not in ("testsuites", "testsuite"):
-        return [_trouble(suite, path, f"{path.name} is not JUnit: its root is <{root.tag}>")]
+        return [_trouble(path, f"{path.name} is not JUnit: its root is <{root.tag}>")]
     cases = _unique([_case(suite, path, element) for element in root.iter("testcase")])
     if not cases:
-        return [_trouble(suite, path, f"{path.name} holds no test case")]
+        return [_trouble(path, f"{path.name} holds no test case")]
     if problem := _disagreement(root, cases):
-        cases.append(_trouble(suite, path, f"{path.name}: {problem}"))
+        cases.append(_trouble(path, f"{path.name}: {problem}"))
     return cases
 
 
@@ -120,10 +135,11 @@ def _unique(cases: list[CaseResult]) -> list[CaseResult]:
 
 def _disagreement(root: ElementTree.Element, cases: list[CaseResult]) -> str:
     """How the file's own totals say more trouble, or more cases, than it holds."""
-    suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
+    suites = [] if root.tag == "testsuite" else root.findall("testsuite")
     bad = sum(len(root.findall(f".//testcase/{tag}")) for tag in ("failure", "error"))
-    said_bad = sum(_number(suite, "failures") + _number(suite, "errors") for suite in suites)
-    said_all = sum(_number(suite, "tests") for suite in suites)
+    # The root's own totals and the sum of its suites: the worse word counts.
+    said_bad = max(_bad(root), sum(map(_bad, suites)))
+    said_all = max(_number(root, "tests"), sum(_number(suite, "tests") for suite in suites))
     if said_all > len(cases):
         return f"says {said_all} tests, holds {len(cases)}"
     if said_bad > bad:
@@ -131,12 +147,17 @@ def _disagreement(root: ElementTree.Element, cases: list[CaseResult]) -> str:
     return ""
 
 
+def _bad(element: ElementTree.Element) -> int:
+    return _number(element, "failures") + _number(element, "errors")
+
+
 def _number(element: ElementTree.Element, name: str) -> int:
     text = element.get(name, "0")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
-def _trouble(suite: str, path: Path, message: str) -> CaseResult:
+def _trouble(path: Path, message: str) -> CaseResult:
+    suite = f"{EXTRA_PREFIX}{path.name}"
     return CaseResult(
         suite=suite,
         id=f"extra_junit_read[{path.name}]",

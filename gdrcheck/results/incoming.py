@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -10,12 +11,13 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gdrcheck.facts import Facts
+from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
 from gdrcheck.pairing.messages import NodeState
 from gdrcheck.results import events
-from gdrcheck.results.cases import CaseResult, Ledger, class_name
-from gdrcheck.results.events import RunEvent
+from gdrcheck.results.cases import PAIRS, CaseResult, Ledger, class_name
+from gdrcheck.results.events import EventLog, RunEvent, clip
 from gdrcheck.results.files import read_limited
 
 EVENTS_FILE = "events.jsonl"
@@ -69,8 +71,22 @@ class NodeReport:
 
     @property
     def complete(self) -> bool:
-        """Whether the node reported to its end, with results, and nothing in it is wrong."""
-        return bool(self.done and self.run and self.cases and not self.problems)
+        """Whether the node reported to its proper end, with results, and nothing is wrong."""
+        finished = self.done is not None and not self.done.reason
+        return bool(finished and self.run and self.cases and not self.problems)
+
+    def distrusted(self, problems: Sequence[str], refused: Collection[str] = ()) -> NodeReport:
+        """This report with further ``problems``, and without the pair cases called ``refused``."""
+        if not problems:
+            return self
+        every = (*self.problems, *problems)
+        broken = _unreadable(self.node, every)
+        kept = [
+            case
+            for case in self.cases
+            if case.id != broken.id and not (case.suite == PAIRS and case.id in refused)
+        ]
+        return replace(self, cases=(*kept, broken), problems=every)
 
 
 def read_node(directory: Path, node: str, run_id: str, death: str) -> NodeReport:
@@ -79,44 +95,55 @@ def read_node(directory: Path, node: str, run_id: str, death: str) -> NodeReport
     A directory that does not exist is an empty report. What is broken becomes a problem, and a
     case ``results_readable`` when there is any.
     """
-    problems: list[str] = []
     if directory.is_symlink():
-        problems.append(f"{directory.name} is a link, not a directory")
-        return NodeReport(node, (_unreadable(node, problems),), problems=tuple(problems))
+        return NodeReport(node).distrusted([f"{directory.name} is a link, not a directory"])
+    try:
+        return _read(directory, node, run_id, death)
+    # The outermost hook of what one node sent: whatever is in there costs no other node its result.
+    except Exception as error:
+        what = f"cannot be read: {type(error).__name__}: {clip(str(error), MAX_DONE_REASON_CHARS)}"
+        return NodeReport(node).distrusted([what])
+
+
+def _read(directory: Path, node: str, run_id: str, death: str) -> NodeReport:
+    problems: list[str] = []
     ledger = Ledger()
     log = _events(directory / EVENTS_FILE, problems)
-    ledger.feed(log)
+    ledger.feed(log.events)
     problems += ledger.problems
     cases = ledger.results(node, death)
     problems += _foreign(node, run_id, ledger.run, cases)
     facts = _model(directory / FACTS_FILE, Facts, MAX_FACTS_BYTES, problems)
+    if facts is not None and facts.node != node:
+        problems.append(f"{FACTS_FILE} is of node {facts.node}, not of {node}")
     done = _model(directory / DONE_FILE, Done, MAX_DONE_BYTES, problems)
+    if done is not None and log.cut_bytes:
+        # Only a death cuts a record, and who wrote done.json did not die.
+        problems.append(f"{EVENTS_FILE}: its last line was cut off after {log.cut_bytes} bytes")
     rendezvous = _model(directory / RENDEZVOUS_FILE, Rendezvous, MAX_RENDEZVOUS_BYTES, problems)
-    if problems:
-        cases.append(_unreadable(node, problems))
-    return NodeReport(
+    report = NodeReport(
         node,
         tuple(cases),
         run=ledger.run,
         facts=facts,
         done=done,
         rendezvous=rendezvous,
-        first=log[0].time if log else None,
-        last=log[-1].time if log else None,
-        problems=tuple(problems),
+        first=log.events[0].time if log.events else None,
+        last=log.events[-1].time if log.events else None,
     )
+    return report.distrusted(problems)
 
 
-def _events(path: Path, problems: list[str]) -> list[events.Event]:
+def _events(path: Path, problems: list[str]) -> EventLog:
     try:
         log = events.read(path)
     except FileNotFoundError:
-        return []
+        return EventLog((), ())
     except (OSError, ValueError) as error:
         problems.append(f"{EVENTS_FILE}: {error}")
-        return []
+        return EventLog((), ())
     problems += [f"{EVENTS_FILE}: {problem}" for problem in log.problems]
-    return list(log.events)
+    return log
 
 
 def _model(path: Path, model: type[M], limit_bytes: int, problems: list[str]) -> M | None:
@@ -145,10 +172,16 @@ def _foreign(node: str, run_id: str, run: RunEvent | None, cases: list[CaseResul
         for case in cases
         if node not in (case.where.node, case.where.peer)
     ]
+    for case in cases:
+        for finding in case.findings:
+            if finding.code not in ENTRIES_BY_CODE:
+                problems.append(f"case {case.id} has the code {finding.code}, which nobody knows")
+            if finding.where.node not in (case.where.node, case.where.peer):
+                problems.append(f"case {case.id} has a finding at {finding.where.text()}")
     return problems[: events.MAX_PROBLEMS]
 
 
-def _unreadable(node: str, problems: list[str]) -> CaseResult:
+def _unreadable(node: str, problems: Sequence[str]) -> CaseResult:
     return CaseResult(
         suite=node,
         id=f"results_readable[{node}]",

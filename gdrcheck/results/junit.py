@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree
@@ -11,20 +10,10 @@ from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Outcome
 from gdrcheck.results.cases import CaseResult
+from gdrcheck.results.plain import first_line, one_line, visible
 
-# What XML 1.0 has no way to write, not even escaped; and \r, which readers turn into \n.
-ILLEGAL = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 NO_CODE = "failed"
 WIDTH = 100
-
-
-def clean(text: str) -> str:
-    """``text`` with every character that XML cannot hold written as ``\\x1b`` or ``\\ud800``."""
-    return ILLEGAL.sub(lambda match: _escape(ord(match.group())), text)
-
-
-def _escape(number: int) -> str:
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def document(
@@ -41,9 +30,9 @@ def document(
     """
     root = ElementTree.Element("testsuites", name="gdrcheck")
     for name, cases in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite", name=clean(name))
+        suite = ElementTree.SubElement(root, "testsuite", name=one_line(name))
         if name in hosts:
-            suite.set("hostname", clean(hosts[name]))
+            suite.set("hostname", one_line(hosts[name]))
         suite.set("timestamp", timestamp)
         _count(suite, cases)
         _properties(suite, properties)
@@ -63,7 +52,7 @@ def kind(case: CaseResult) -> str | None:
         case Outcome.FAILED:
             return "failure" if case.fails else "skipped"
         case Outcome.ERROR | Outcome.BLOCKED:
-            return "error"
+            return "error" if case.unmeasured else "skipped"
         case Outcome.SKIPPED | Outcome.NOT_JUDGED:
             return "skipped"
 
@@ -82,25 +71,25 @@ def _properties(parent: ElementTree.Element, properties: Mapping[str, str]) -> N
         return
     element = ElementTree.SubElement(parent, "properties")
     for name, value in properties.items():
-        ElementTree.SubElement(element, "property", name=clean(name), value=clean(value))
+        ElementTree.SubElement(element, "property", name=one_line(name), value=one_line(value))
 
 
 def _case(suite: ElementTree.Element, case: CaseResult) -> None:
     element = ElementTree.SubElement(
         suite,
         "testcase",
-        classname=clean(case.classname),
-        name=clean(case.id),
+        classname=one_line(case.classname),
+        name=one_line(case.id),
         time=f"{case.duration_s:.3f}",
     )
     _properties(element, case.properties)
     tag = kind(case)
     if tag is None:
         return
-    result = ElementTree.SubElement(element, tag, message=clean(headline(case)))
+    result = ElementTree.SubElement(element, tag, message=one_line(headline(case)))
     if tag != "skipped":
-        result.set("type", clean(_type(case)))
-    if text := clean(details(case)):
+        result.set("type", one_line(_type(case)))
+    if text := visible(details(case)):
         result.text = text
 
 
@@ -114,7 +103,7 @@ def _type(case: CaseResult) -> str:
 
 def headline(case: CaseResult) -> str:
     """What became of a case that did not pass, in one line."""
-    first = case.message.strip().partition("\n")[0] or str(case.outcome)
+    first = first_line(case.message) or str(case.outcome)
     if case.waived:
         until = max(waiver.until for waiver in case.waivers)
         reasons = "; ".join(waiver.reason for waiver in case.waivers)
@@ -136,13 +125,14 @@ def details(case: CaseResult) -> str:
 def explain(finding: Finding) -> str:
     """A finding in full: what was seen, where, the likely causes and the repair, in this order."""
     unit = f" {finding.unit}" if finding.unit else ""
-    lines = [
+    seen = (
         f"code: {finding.code}",
         f"where: {finding.where.text()}",
         f"observed: {finding.observed}{unit}",
         f"expected: {finding.expected}{unit}",
         *(f"{name}: {value}" for name, value in finding.evidence.items() if value),
-    ]
+    )
+    lines = [one_line(line) for line in seen]
     entry = ENTRIES_BY_CODE.get(finding.code)
     if entry is None:
         return "\n".join([*lines, "this version knows no more about this code"])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from gdrcheck import run
-from gdrcheck.outcome import InputError, Outcome
-from gdrcheck.results import blame, console, fleet, foreign, junit, states, summary
-from gdrcheck.results.cases import FLEET, PAIRS, CaseResult, apply_waivers
+from gdrcheck.outcome import InputError, Outcome, Verdict
+from gdrcheck.results import blame, console, fleet, foreign, junit, plain, states, summary, waivers
+from gdrcheck.results.cases import FLEET, PAIRS, CaseResult
 from gdrcheck.results.files import read_limited, write_atomic
-from gdrcheck.results.incoming import JUNIT_FILE, NodeReport, read_node
-from gdrcheck.results.pairs import missing_pairs
+from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, NodeReport, read_node
+from gdrcheck.results.pairs import missing_pairs, refused_claims
 from gdrcheck.results.states import SeenState, SeenStates
 from gdrcheck.results.summary import Summary
 from gdrcheck.results.verdict import judge
@@ -50,17 +50,17 @@ def merge(results_dir: Path, seen: SeenStates, extra_dir: Path | None = None) ->
     strangers = sorted(set(seen.nodes) - {node.name for node in spec.nodes})
     if strangers:
         raise InputError(f"states name nodes that are not in the run: {', '.join(strangers)}")
-    reports = {
-        node.name: read_node(
-            results_dir / "nodes" / node.name, node.name, spec.run_id, _death(node.name, seen)
+    if extra_dir is not None and not extra_dir.is_dir():
+        raise InputError(
+            f"--extra-junit {extra_dir}: no such folder; expected one with JUnit files"
         )
-        for node in spec.nodes
-    }
+    extra = [one for one in (results_dir / EXTRA_DIRECTORY, extra_dir) if one is not None]
+    foreign_cases = foreign.read_directories(extra)
+    reports = {node.name: _report(results_dir, spec, node.name, seen) for node in spec.nodes}
     node_states = {name: _state(report, seen) for name, report in reports.items()}
     cases = _cases(spec, reports, node_states)
-    for directory in filter(None, (results_dir / EXTRA_DIRECTORY, extra_dir)):
-        cases += foreign.read_directory(directory)
-    result = _summary(spec, seen, cases, reports, node_states)
+    cases += foreign_cases
+    result = plain.in_lines(_summary(spec, seen, cases, reports, node_states))
     suites = _suites(spec, cases)
     xml = junit.document(
         suites,
@@ -73,6 +73,22 @@ def merge(results_dir: Path, seen: SeenStates, extra_dir: Path | None = None) ->
     return result
 
 
+def _report(results_dir: Path, spec: RunSpec, name: str, seen: SeenStates) -> NodeReport:
+    """What the node sent, without the pairs that are not for it to tell of."""
+    folder = results_dir / "nodes" / name
+    report = read_node(folder, name, spec.run_id, _death(name, seen))
+    problems = []
+    if report.done is not None and not report.done.reason:
+        # Its own word may be better than its cases: those count. Worse: then cases are missing.
+        verdict = judge(waivers.apply(spec, report.cases)).verdict
+        said = Verdict.of_exit_code(report.done.exit_code)
+        if report.cases and said.rank > verdict.rank:
+            problems.append(f"{DONE_FILE} says {said}, but the cases that arrived say {verdict}")
+    refused = refused_claims(spec, report)
+    problems += [f"case {id_} {why}" for id_, why in refused.items()]
+    return report.distrusted(problems, refused)
+
+
 def _cases(
     spec: RunSpec, reports: Mapping[str, NodeReport], node_states: Mapping[str, SeenState]
 ) -> list[CaseResult]:
@@ -82,7 +98,7 @@ def _cases(
         cases += report.cases or [fleet.no_result(name, node_states[name])]
     cases = _once(cases)
     cases += missing_pairs(spec, cases, reports, node_states)
-    cases = [_waived(spec, case) for case in cases]
+    cases = waivers.apply(spec, cases)
     return [
         *cases,
         *fleet.every_node_reported(reports, node_states),
@@ -95,33 +111,22 @@ def _cases(
 
 
 def _once(cases: Sequence[CaseResult]) -> list[CaseResult]:
-    """A name that two nodes claim stays with the first; the second claim is an error."""
-    first: dict[tuple[str, str], CaseResult] = {}
+    """A name that is claimed again stays with the first; each further claim is an error."""
+    seen: Counter[tuple[str, str]] = Counter()
+    kept = []
     for case in cases:
-        key = case.suite, case.id
-        if key in first:
-            claim = case.model_copy(
+        seen[case.suite, case.id] += 1
+        number = seen[case.suite, case.id]
+        if number > 1:
+            case = case.model_copy(
                 update={
-                    "id": f"{case.id} (#2)",
+                    "id": f"{case.id} (#{number})",
                     "outcome": Outcome.ERROR,
-                    "message": f"a second result for {case.id}: {case.outcome} {case.message}",
+                    "message": f"another result for {case.id}: {case.outcome} {case.message}",
                 }
             )
-            first.setdefault((claim.suite, claim.id), claim)
-        else:
-            first[key] = case
-    return list(first.values())
-
-
-def _waived(spec: RunSpec, case: CaseResult) -> CaseResult:
-    names = {node.name for node in spec.nodes}
-    waivers = [
-        waiver
-        for node in dict.fromkeys((case.where.node, case.where.peer))
-        if node in names
-        for waiver in spec.profile_of(node).waivers
-    ]
-    return apply_waivers(case, waivers, spec.created.date())
+        kept.append(case)
+    return kept
 
 
 def _death(name: str, seen: SeenStates) -> str:
@@ -153,7 +158,7 @@ def _summary(
     node_states: Mapping[str, SeenState],
 ) -> Summary:
     judged = judge(cases)
-    waivers = dict.fromkeys(waiver for case in cases for waiver in case.waivers)
+    applied = dict.fromkeys(waiver for case in cases for waiver in case.waivers)
     return Summary(
         run_id=spec.run_id,
         gdrcheck_version=spec.gdrcheck_version,
@@ -169,7 +174,7 @@ def _summary(
         findings=summary.findings(cases),
         unmeasured=summary.unmeasured(cases),
         suspects=blame.suspects(cases),
-        waivers=tuple(waivers),
+        waivers=tuple(applied),
         nodes=summary.node_summaries(spec, cases, reports, node_states),
         duration_s=summary.duration_s(reports),
     )

@@ -92,6 +92,7 @@ class Recorder:
         self._node = node
         self._phase = phase
         self._selected = selected
+        self._collected: list[pytest.Item] = []
         self._cases: dict[pytest.Item, Case] = {}
         self._judgement = Judgement()
 
@@ -104,16 +105,30 @@ class Recorder:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         # A process that was started again has the first one's record of this already.
-        if report.passed or self._selected is not None:
+        if self._selected is not None:
             return
-        what = "could not be collected" if report.failed else "was skipped without declaration"
+        if report.passed:
+            if report.result or not report.nodeid.endswith(".py"):
+                return
+            what = f"holds no check: expected a function named {CHECK_PREFIX}..."
+        elif report.failed:
+            what = "could not be collected"
+        else:
+            what = "was skipped without declaration"
         text = f"{report.nodeid} {what}\n{report.longreprtext}"
         self._error_outside_cases(f"checks_collected[{self._node}, {report.nodeid}]", text)
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        self._collected.append(item)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
+        left = set(items)
+        if taken := [item.nodeid for item in self._collected if item not in left]:
+            text = "taken out by something else than gdrcheck:\n" + "\n".join(taken)
+            self._error_outside_cases(f"checks_collected[{self._node}, all]", text)
         named = {item: self._case(item) for item in items if not self._owns_no_pair(item)}
         _refuse_duplicates(named)
         kept = {

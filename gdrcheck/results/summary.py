@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Outcome, Verdict
 from gdrcheck.profile import Waiver
+from gdrcheck.results import plain
 from gdrcheck.results.blame import Suspect
 from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.incoming import NodeReport
@@ -191,7 +192,7 @@ def duration_s(reports: Mapping[str, NodeReport]) -> float | None:
 
 def first_line(case: CaseResult) -> str:
     """The first line of what the case says."""
-    return case.message.strip().partition("\n")[0]
+    return plain.first_line(case.message)
 
 
 def _seconds(first: datetime | None, last: datetime | None) -> float | None:

@@ -17,6 +17,10 @@ from gdrcheck.verbs.errors import VerbsError
 # Work requests of each direction of the one queue pair that uses the queue.
 QUEUE_DEPTH = 1024
 _SPIN_NS = 100_000
+# After a wait that spinning did not shorten, so many go without it.
+_WAITS_WITHOUT_SPIN = 63
+# Events are acknowledged so many at a time, since each acknowledgement takes a lock.
+_EVENTS_AN_ACK = 256
 
 
 class CompletionQueue:
@@ -27,6 +31,8 @@ class CompletionQueue:
         self._channel = channel
         self._poller = select.poll()
         self._poller.register(channel_fd, select.POLLIN)
+        self._without_spin = 0
+        self._unacknowledged = 0
 
     def poll(self) -> Any:
         """The next work completion, None if there is none. Raises what pyverbs raises."""
@@ -39,21 +45,34 @@ class CompletionQueue:
         Spins at first, as fast NICs need it, and then blocks: a slow NIC is software that wants
         this very processor, and two spinning ends slow it down several times (tried with rxe).
         """
+        if self._without_spin:
+            self._without_spin -= 1
+            return self._block(wait_s)
         spin_until = time.perf_counter_ns() + _SPIN_NS
         while True:
             count, completions = self.cq.poll(1)
             if count:
                 return completions[0]
             if time.perf_counter_ns() > spin_until:
-                return self._block(wait_s) if wait_s > 0 else None
+                break
+        self._without_spin = _WAITS_WITHOUT_SPIN
+        return self._block(wait_s)
+
+    def acknowledge(self) -> None:
+        """Acknowledge the events that were taken; a queue with others cannot be destroyed."""
+        if self._unacknowledged:
+            self.cq.ack_events(self._unacknowledged)
+            self._unacknowledged = 0
 
     def _block(self, wait_s: float) -> Any:
         self.cq.req_notify()
         # One may have come before the notification was asked for.
         work = self.poll()
-        if work is None and self._poller.poll(wait_s * 1000):
+        if work is None and wait_s > 0 and self._poller.poll(wait_s * 1000):
             self._channel.get_cq_event(self.cq)
-            self.cq.ack_events(1)
+            self._unacknowledged += 1
+            if self._unacknowledged == _EVENTS_AN_ACK:
+                self.acknowledge()
             work = self.poll()
         return work
 
@@ -74,7 +93,9 @@ def open_completion_queue(device: Device) -> Iterator[CompletionQueue]:
         with verbs_step(f"ibv_create_cq on {device.name}"):
             queue = CQ(device.context, 2 * QUEUE_DEPTH + 16, None, channel)
             cq = stack.enter_context(owned(queue, f"ibv_destroy_cq on {device.name}"))
-        yield CompletionQueue(cq, channel, channel_fd)
+        opened = CompletionQueue(cq, channel, channel_fd)
+        stack.callback(opened.acknowledge)
+        yield opened
 
 
 def _channel_fd(channel: Any, before: frozenset[int]) -> int:

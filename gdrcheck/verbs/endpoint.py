@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from gdrcheck.pattern import Bytes
 from gdrcheck.verbs import gid
@@ -34,9 +34,8 @@ from gdrcheck.verbs.device import Device, PortInfo
 from gdrcheck.verbs.errors import VerbsError, status_name
 from gdrcheck.verbs.link import Completion, Verb
 from gdrcheck.verbs.memory import Registration
-from gdrcheck.verbs.protocol import EndpointInfo
-
-Mtu = Literal[256, 512, 1024, 2048, 4096]
+from gdrcheck.verbs.mtu import Mtu, agreed_mtu, own_mtu
+from gdrcheck.verbs.protocol import MODIFY_QP, EndpointInfo
 
 # pyverbs' default of 1 does not pass a router.
 _HOP_LIMIT = 255
@@ -47,26 +46,27 @@ _RETRIES = 6
 # Retry for ever when the receiver is not ready: our own deadline ends it, and names it.
 _RNR_RETRIES = 7
 _RNR_TIMER = 12
-_MTUS: tuple[Mtu, ...] = (4096, 2048, 1024, 512, 256)
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """How the ends reach each other, as the profile wants it. ``mtu`` None: what the ports can."""
+    """How the ends reach each other, as the profile wants it.
+
+    ``promised_mtu`` None: whatever the ports can.
+    """
 
     port: PortInfo
     gid: gid.GidChoice
     pkey_index: int
     traffic_class: int
     service_level: int
-    mtu: Mtu | None
+    promised_mtu: Mtu | None
     completion_s: float
 
     @property
     def local_mtu(self) -> Mtu:
-        """The MTU that this end can and may use, in bytes."""
-        able = min(self.port.active_mtu, self.mtu or self.port.active_mtu)
-        return next(size for size in _MTUS if size <= able)
+        """The MTU that this end offers, in bytes. VerbsError if the port cannot do it."""
+        return own_mtu(self.port.active_mtu, self.promised_mtu)
 
     @property
     def timeout(self) -> int:
@@ -125,7 +125,8 @@ class Endpoint:
     def connect(self, remote: EndpointInfo) -> int:
         """Bring the queue pair to RTS towards ``remote``; the path MTU in bytes.
 
-        VerbsError naming the transition that the device refused.
+        VerbsError naming the transition that the device refused, or the promised path MTU that
+        the other end does not offer.
         """
         path, local = self._path, self.info()
         if remote.link_layer != local.link_layer:
@@ -133,7 +134,7 @@ class Endpoint:
                 f"this port is {local.link_layer}, the other end's is {remote.link_layer}",
                 step="connect",
             )
-        mtu = min(local.mtu, remote.mtu)
+        mtu = agreed_mtu(local.mtu, remote.mtu, path.promised_mtu)
         attributes = QPAttr(port_num=path.port.number)
         attributes.path_mtu = (mtu // 128).bit_length() - 1
         attributes.dest_qp_num = remote.qpn
@@ -146,9 +147,9 @@ class Endpoint:
         attributes.retry_cnt = _RETRIES
         attributes.rnr_retry = _RNR_RETRIES
         attributes.ah_attr = self._address(remote)
-        with verbs_step(f"ibv_modify_qp INIT to RTR, towards {remote.gid} from {path.gid.gid}"):
+        with verbs_step(f"{MODIFY_QP} INIT to RTR, towards {remote.gid} from {path.gid.gid}"):
             self.qp.to_rtr(attributes)
-        with verbs_step("ibv_modify_qp RTR to RTS"):
+        with verbs_step(f"{MODIFY_QP} RTR to RTS"):
             self.qp.to_rts(attributes)
         self.remote = remote
         return mtu
@@ -302,7 +303,7 @@ def open_endpoint(
     with contextlib.ExitStack() as stack:
         with verbs_step(f"ibv_create_qp on {device.name}"):
             pair = stack.enter_context(owned(QP(device.pd, initial), "ibv_destroy_qp"))
-        with verbs_step("ibv_modify_qp RESET to INIT"):
+        with verbs_step(f"{MODIFY_QP} RESET to INIT"):
             pair.to_init(state)
         endpoint = Endpoint(path, buffer, registration, queue, pair)
         stack.callback(endpoint.close_requests)

@@ -15,6 +15,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from gdrcheck.facts import DeviceName
 from gdrcheck.mismatch import Mismatch
 from gdrcheck.outcome import GdrcheckError
 from gdrcheck.profile import Gid
@@ -27,6 +28,11 @@ OPERATIONS: tuple[Operation, ...] = ("SEND", "WRITE_WITH_IMM", "READ")
 # Room around a message in the payload: start offsets, and poisoned bytes that must stay.
 MARGIN_BYTES = 4096
 DEFAULT_PAYLOAD_BYTES = 2 * 1024 * 1024
+# Steps of errors that a parent judges: each call of ibv_modify_qp begins with the first; the others
+# say which port cannot do the path MTU that the profile promises.
+MODIFY_QP = "ibv_modify_qp"
+MTU_HERE = "path MTU of this port"
+MTU_THERE = "path MTU of the other end"
 # ``CompletionError.status`` when nothing at all completed within ``completion_s``.
 DEADLINE = "DEADLINE"
 
@@ -79,11 +85,12 @@ class EndpointInfo(_Model):
 class Open(_Model):
     """Open the device, choose the GID, register ``buffer_bytes`` of payload between guards.
 
+    Refused when the port cannot do ``path_mtu``; None is for whatever both ports can.
     A message of n bytes needs a payload of n + ``MARGIN_BYTES``.
     """
 
     command: Literal["open"] = "open"
-    device: str
+    device: DeviceName
     port: int = Field(default=1, ge=1)
     gid: Gid = Gid()
     traffic_class: int = Field(default=0, ge=0, le=255)
@@ -101,7 +108,10 @@ class CreateQp(_Model):
 
 
 class Connect(_Model):
-    """Bring the queue pair to RTS towards ``remote``."""
+    """Bring the queue pair to RTS towards ``remote``.
+
+    Refused when that end offers less than the ``path_mtu`` of ``open``.
+    """
 
     command: Literal["connect"] = "connect"
     remote: EndpointInfo

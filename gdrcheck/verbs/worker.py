@@ -32,6 +32,7 @@ from gdrcheck.verbs.endpoint import Endpoint, Path, open_endpoint
 from gdrcheck.verbs.errors import VerbsError
 from gdrcheck.verbs.exchange import Exchange, validate_plan
 from gdrcheck.verbs.memory import REMOTE, Registration, register
+from gdrcheck.verbs.mtu import own_mtu
 from gdrcheck.verbs.timed import TimedRun, validate_timed
 from gdrcheck.verbs.waiting import post_greeting_receive
 
@@ -51,9 +52,10 @@ class _Opened:
                 pkey_index=self.device.pkey_index(request.port, request.pkey),
                 traffic_class=request.traffic_class,
                 service_level=request.service_level,
-                mtu=request.path_mtu,
+                promised_mtu=request.path_mtu,
                 completion_s=request.completion_s,
             )
+            own_mtu(port.active_mtu, request.path_mtu)
             self.buffer = HostBuffer(request.buffer_bytes)
             self.registration: Registration = stack.enter_context(
                 register(self.device, self.buffer.address, self.buffer.total_bytes, REMOTE)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from gdrcheck.node import command
 from gdrcheck.node.command import read_assignment
 from gdrcheck.outcome import InputError
 from tests.node.support import run_spec
@@ -48,8 +51,11 @@ def test_every_problem_at_once(given: dict[str, object], tmp_path: Path) -> None
         assert part in text
 
 
-def test_results_are_not_mixed_with_older_ones(given: dict[str, object], tmp_path: Path) -> None:
-    (tmp_path / "out" / "events.jsonl").write_text("")
+@pytest.mark.parametrize("name", ["events.jsonl", "walk.json"])
+def test_results_are_not_mixed_with_older_ones(
+    given: dict[str, object], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "out" / name).write_text("")
     assert "earlier run" in problems(given)[0]
 
 
@@ -58,6 +64,26 @@ def test_broken_run_document(given: dict[str, object], tmp_path: Path) -> None:
     text = "\n".join(problems(given))
     assert "run_id" in text
     assert "nodes" in text
+
+
+@pytest.mark.parametrize("error", [KeyError("rail"), OSError(28, "No space left")])
+def test_whatever_the_supervisor_raises_done_is_written(
+    given: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+) -> None:
+    def fails(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(command, "supervise", fails)
+    assert command.run_node(**given) == 2  # type: ignore[arg-type]
+    done = json.loads((tmp_path / "out" / "done.json").read_text())
+    assert done["exit_code"] == 2
+    assert type(error).__name__ in done["reason"] or "No space left" in done["reason"]
+    assert capsys.readouterr().err == done["reason"] + "\n"
 
 
 def test_present_must_name_the_node_itself(given: dict[str, object]) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from gdrcheck.outcome import Outcome, PeerError
 from gdrcheck.pairing.messages import RailInfo
-from gdrcheck.run import Deadlines
+from gdrcheck.run import Deadlines, NodeSpec
 from tests.node.support import (
     Agreed,
     FakeMeeting,
+    profile,
     run_spec,
     short_waits,
     supervised,
@@ -33,6 +34,37 @@ def test_rails_are_told_with_what_blocks_them(tmp_path: Path) -> None:
     (rail,) = meetings[0].told
     assert rail.blocked_by == "no RDMA device for rail 0 (rail0)"
     assert ran.cases["data[node1]"].suite == "pairs"
+    assert ran.exit_code == 0
+
+
+def test_nodes_that_owe_no_pairs_are_not_waited_for(tmp_path: Path) -> None:
+    meetings: list[FakeMeeting] = []
+
+    def meet(*args: object, **kwargs: object) -> FakeMeeting:
+        meetings.append(FakeMeeting(*args, **kwargs))  # type: ignore[arg-type]
+        return meetings[-1]
+
+    nodes = tuple(
+        NodeSpec(name=name, address="127.0.0.1", profile=profile_name)
+        for name, profile_name in (("node1", "pairs"), ("node2", "none"), ("node3", "pairs"))
+    )
+    profiles = {"pairs": profile(), "none": profile(pairs="none")}
+    checks = write_checks(tmp_path, node_a="def check_a(): pass", pair_b="def check_b(): pass")
+    spec = run_spec(nodes=nodes, profiles=profiles, waits=short_waits())
+    supervised(tmp_path, checks, spec=spec, meet=meet)
+    assert [meeting.present for meeting in meetings] == [("node1", "node3")]
+
+
+def test_a_node_that_owes_no_pairs_has_no_pair_phase(tmp_path: Path) -> None:
+    nodes = tuple(
+        NodeSpec(name=name, address="127.0.0.1", profile=name)
+        for name in ("node1", "node2", "node3")
+    )
+    profiles = {"node1": profile(pairs="none"), "node2": profile(), "node3": profile()}
+    checks = write_checks(tmp_path, node_a="def check_a(): pass", pair_b="def check_b(): pass")
+    spec = run_spec(nodes=nodes, profiles=profiles, waits=short_waits())
+    ran = supervised(tmp_path, checks, spec=spec)
+    assert set(ran.cases) == {"a[node1]"}
     assert ran.exit_code == 0
 
 

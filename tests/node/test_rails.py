@@ -11,8 +11,9 @@ from gdrcheck.findings.model import Finding, Severity, Where
 from gdrcheck.node.rails import ready_rails
 from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Waiver
-from gdrcheck.results.cases import CaseResult, apply_waivers
-from tests.node.support import facts, profile
+from gdrcheck.results import waivers
+from gdrcheck.results.cases import CaseResult
+from tests.node.support import facts, profile, run_spec
 
 RXE0 = Where(node="node1", nic="rxe0")
 
@@ -82,9 +83,24 @@ def test_what_blocks_a_rail(cases: list[CaseResult], blocked_by: str | None) -> 
 def test_a_waived_failure_does_not_block() -> None:
     waiver = Waiver(code="PORT-NOT-ACTIVE", where="node1/*", reason="spare", until=date(2026, 1, 2))
     failed = case(Outcome.FAILED, findings=[finding()])
-    waived = apply_waivers(failed, [waiver], date(2026, 1, 2))
-    (rail,) = ready_rails(profile(), machine(), [waived])
+    spec = run_spec(profiles={"soft": profile(waivers=(waiver,))})
+    waived = waivers.apply(spec, [failed])
+    assert waived[0].waived
+    (rail,) = ready_rails(profile(), machine(), waived)
     assert rail.blocked_by is None
+
+
+def test_what_a_waived_failure_blocks_still_blocks_the_rail() -> None:
+    waiver = Waiver(code="PORT-NOT-ACTIVE", where="node1/*", reason="spare", until=date(2026, 1, 2))
+    failed = case(Outcome.FAILED, findings=[finding()])
+    blocked = case(
+        Outcome.BLOCKED, id="rate[node1/rxe0]", blocked_by="PORT-NOT-ACTIVE at node1/rxe0"
+    )
+    spec = run_spec(profiles={"soft": profile(waivers=(waiver,))})
+    waived = waivers.apply(spec, [failed, blocked])
+    assert [one.unmeasured for one in waived] == [False, False]
+    (rail,) = ready_rails(profile(), machine(), waived)
+    assert rail.blocked_by == "PORT-NOT-ACTIVE at node1/rxe0"
 
 
 def test_without_facts_every_promised_rail_is_blocked() -> None:

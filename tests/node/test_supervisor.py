@@ -39,6 +39,24 @@ def test_image_is_the_one_that_the_container_was_started_from(
     assert ran.report.run.image_id == "sha256:really"
 
 
+def test_a_supervisor_that_breaks_delivers_what_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> None:
+        raise ValueError("65 characters\nare too many")
+
+    monkeypatch.setattr("gdrcheck.node.supervisor.ready_rails", breaks)
+    checks = write_checks(tmp_path, node_a="def check_a(): pass")
+    spec = run_spec("node1", "node2", waits=short_waits())
+    ran = supervised(tmp_path, checks, spec=spec)
+    assert ran.exit_code == 2
+    assert ran.cases["a[node1]"].outcome is Outcome.PASSED
+    said = "the supervisor failed: ValueError: 65 characters\\nare too many"
+    assert ran.cases["supervisor_completed[node1]"].message == said
+    assert ran.report.done is not None
+    assert ran.report.done.reason == said
+
+
 def test_phase_deadline_ends_the_rest(tmp_path: Path) -> None:
     checks = write_checks(
         tmp_path,

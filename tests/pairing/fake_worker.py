@@ -2,7 +2,7 @@
 byte. For tests of its parents only.
 
 ``fake_worker.py DIRECTORY``: a file ``DIRECTORY/<device>-<command>`` holds what to do wrong at the
-next such command (hang, crash, exit, garbage, flood, error, mtu, mismatch, short,
+next such command (hang, crash, exit, garbage, flood, error, "step <name>", mtu, mismatch, short,
 completion_error); it is used up by that, unless its name ends in ``-always``.
 ``DIRECTORY/<device>-log`` lists all commands.
 """
@@ -67,6 +67,8 @@ class Fake:
             return None, "x" * (2 << 20)
         if wrong == "error":
             return self.error(command, errno=22, text=f"{command}: Invalid argument")
+        if wrong.startswith("step "):
+            return self.error(wrong.removeprefix("step "), errno=110, text=f"{command}: no")
         return getattr(self, command)(wrong)
 
     def error(self, step, errno, text):

@@ -14,9 +14,19 @@ from gdrcheck.outcome import PeerError, ProbeError
 from gdrcheck.pairing import channel as channels
 from gdrcheck.pairing import handshake, listener
 from gdrcheck.pairing.channel import Channel, ChannelLost, PeerRefused, RemoteFailure, connect
+from gdrcheck.pairing.handshake import IMAGE_ID_VARIABLE, Identity
 from gdrcheck.pairing.listener import Listener
 from gdrcheck.pairing.messages import Alive, Armed, Bye, Failure, Open, Refused, Serving
-from tests.pairing.support import LOOPBACK, PATIENCE_S, eventually, free_ports, identity, in_thread
+from tests.pairing.support import (
+    LOOPBACK,
+    PATIENCE_S,
+    SECRET,
+    eventually,
+    free_ports,
+    identity,
+    in_thread,
+    run_of,
+)
 
 
 @pytest.fixture
@@ -149,6 +159,20 @@ def test_a_peer_that_does_not_fit_is_told_why_and_so_are_we(server, changes, com
     with pytest.raises(PeerRefused, match=complaint):
         server.accept("node2", "pair", PATIENCE_S)
     assert_usable(server)
+
+
+def test_a_peer_whose_image_is_not_known_is_let_in(server):
+    with dial(server, image_id="") as near, server.accept("node2", "pair", PATIENCE_S):
+        assert near.peer == "node1"
+
+
+@pytest.mark.parametrize(
+    ("told", "known"), [("sha256:really", "sha256:really"), ("", "sha256:wanted")]
+)
+def test_the_image_is_that_of_the_container_if_it_was_told(monkeypatch, told, known):
+    monkeypatch.setenv(IMAGE_ID_VARIABLE, told)
+    run = run_of(1, image_id="sha256:wanted")
+    assert Identity.of(run, "node1", SECRET).image_id == known
 
 
 def only_pairs(_peer, purpose):

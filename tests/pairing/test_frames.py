@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrcheck.facts import DEVICE_NAME_PATTERN
 from gdrcheck.pairing.deadline import Deadline
 from gdrcheck.pairing.frames import (
     LENGTH,
@@ -25,11 +26,12 @@ from gdrcheck.pairing.messages import Alive, Arm, Failure, ListPart, NodeState, 
 KEY = b"k" * 32
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+names = st.from_regex(DEVICE_NAME_PATTERN, fullmatch=True)
 rails = st.builds(
     RailInfo,
     id=st.integers(0, 63),
-    gpu=st.none() | texts,
-    nic=texts,
+    gpu=st.none() | names,
+    nic=names,
     blocked_by=st.none() | texts,
 )
 bodies = st.one_of(
@@ -121,6 +123,14 @@ def test_an_oversized_body_is_refused_before_it_is_sent():
     nodes = {f"n{i}": NodeState(state="ready", rails=(rail,) * 64) for i in range(3)}
     with pytest.raises(FrameError, match=f"exceeds {MAX_TEXT_BYTES}"):
         pack(KEY, 0, ListPart(leader="n0", nodes=nodes, last=True))
+
+
+@pytest.mark.parametrize("name", ["..", "../../etc", "mlx5/0", "a b", "", ".x", "n" * 65, "n\n"])
+def test_a_name_that_is_no_plain_device_name_is_refused(name):
+    body = {"rails": [{"id": 0, "gpu": None, "nic": name, "port": 1, "blocked_by": None}]}
+    text = json.dumps({"v": 1, "seq": 0, "type": "ready", "body": body}).encode()
+    with pytest.raises(FrameError, match="ready"):
+        unpack(KEY, 0, signed(text))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from gdrcheck.findings.model import Where
 from gdrcheck.mismatch import Mismatch
 from gdrcheck.outcome import Blocked, PeerError, ProbeError
 from gdrcheck.pairing.cases import ExchangeCase, Measurement, exchange_cases
+from gdrcheck.pairing.channel import EndFailure
 from gdrcheck.pairing.judge import judge
 from gdrcheck.pairing.pairs import EndReport, ExchangeResult, OwnedPair, RailEnd, RailPair
 from gdrcheck.verbs import protocol
@@ -131,6 +132,7 @@ class ScriptedWalk:
 
 
 BAD = exchange(sink=report(mismatch=WRONG))
+LOSSY = exchange(report(completion_error=RETRY), report(0, stopped_by_peer=True))
 
 
 def test_a_finding_that_comes_again_stands() -> None:
@@ -140,17 +142,122 @@ def test_a_finding_that_comes_again_stands() -> None:
 
 
 def test_a_finding_that_does_not_come_again_is_unstable_and_keeps_the_first() -> None:
-    found = Measurement(ScriptedWalk(BAD, exchange())).finding(CASE, PLAN)
+    found = Measurement(ScriptedWalk(LOSSY, exchange())).finding(CASE, PLAN)
     assert found is not None
     assert found.code == "PAIR-UNSTABLE"
-    assert "PAIR-DATA-CORRUPT" in found.evidence["first finding"]
+    assert "PAIR-RETRY-EXCEEDED" in found.evidence["first finding"]
 
 
-def test_a_repetition_that_cannot_be_made_leaves_the_first_finding() -> None:
-    gone = PeerError("lost", side="b", step="connect")
-    found = Measurement(ScriptedWalk(BAD, gone)).finding(CASE, PLAN)
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"mismatch": WRONG}, "PAIR-DATA-CORRUPT"),
+        ({"guard_broken": "guard after the payload"}, "PAIR-GUARD-BROKEN"),
+    ],
+)
+def test_wrong_data_seen_once_stays_that_and_says_that_the_repetition_was_right(
+    changes: dict[str, Any], code: str
+) -> None:
+    first = exchange(sink=report(**changes))
+    found = Measurement(ScriptedWalk(first, exchange())).finding(CASE, PLAN)
+    assert found is not None
+    assert (found.code, found.evidence["repetition"]) == (code, "right")
+
+
+def test_wrong_data_in_the_repetition_is_not_hidden_by_the_first_finding() -> None:
+    found = Measurement(ScriptedWalk(LOSSY, BAD)).finding(CASE, PLAN)
     assert found is not None
     assert found.code == "PAIR-DATA-CORRUPT"
+    assert "PAIR-RETRY-EXCEEDED" in found.evidence["first finding"]
+
+
+UNMEASURED = ExchangeResult(
+    "SEND", "out", PLAN, 1024, EndReport("a", report(0, stopped_by_peer=True)),
+    EndReport("b", None, protocol.ErrorInfo(step="go", text="no memory")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("again", [PeerError("lost", side="b", step="connect"), UNMEASURED])
+@pytest.mark.parametrize("code", ["PAIR-DATA-CORRUPT", "PAIR-RETRY-EXCEEDED"])
+def test_a_repetition_that_cannot_be_measured_leaves_the_first_finding(
+    again: ExchangeResult | PeerError, code: str
+) -> None:
+    first = BAD if code == "PAIR-DATA-CORRUPT" else LOSSY
+    found = Measurement(ScriptedWalk(first, again)).finding(CASE, PLAN)
+    assert found is not None
+    assert found.code == code
+    assert "not measured" in found.evidence["repetition"]
+
+
+@pytest.mark.parametrize("state", ["DOWN", "ACTIVE_DEFER", "unreadable: gone"])
+def test_no_state_of_a_port_excuses_wrong_data(state: str) -> None:
+    found = judge(exchange(sink=report(mismatch=WRONG, port_state=state)), RAIL)
+    assert found is not None
+    assert found.code == "PAIR-DATA-CORRUPT"
+
+
+def refused(side: str, step: str, number: int | None = None) -> EndFailure:
+    info = protocol.ErrorInfo(step=step, errno=number, text=f"{step}: no")
+    return EndFailure(f"{side}: {step}", side=side, step=step, error=info)
+
+
+TO_RTR = f"{protocol.MODIFY_QP} INIT to RTR, towards ::1 from ::2"
+
+
+@pytest.mark.parametrize(("side", "peer"), [("a", "b"), ("b", "a")])
+def test_a_connection_that_fails_names_the_end_the_step_and_the_errno(side: str, peer: str) -> None:
+    failure = refused(side, TO_RTR, 110)
+    found = Measurement(ScriptedWalk(failure, failure)).finding(CASE, PLAN)
+    assert found is not None
+    assert (found.code, found.where.node, found.where.peer) == ("PAIR-CONNECT-FAILED", side, peer)
+    assert "INIT to RTR" in found.evidence["step"]
+    assert found.evidence["errno"] == "ETIMEDOUT"
+
+
+def test_a_connection_that_fails_once_is_unstable() -> None:
+    found = Measurement(ScriptedWalk(refused("a", TO_RTR, 110), exchange())).finding(CASE, PLAN)
+    assert found is not None
+    assert found.code == "PAIR-UNSTABLE"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        EndFailure("b: child hangs", side="b", step="connect"),
+        refused("b", "connect"),
+        refused("b", "ibv_reg_mr of 4096 B", 12),
+        refused("c", TO_RTR, 110),
+    ],
+    ids=["no report", "no errno", "another step", "a stranger"],
+)
+def test_what_is_no_refused_connection_stays_an_error(failure: EndFailure) -> None:
+    with pytest.raises(EndFailure):
+        Measurement(ScriptedWalk(failure)).finding(CASE, PLAN)
+
+
+def test_a_port_below_the_promised_mtu_fails_one_case_and_blocks_the_others() -> None:
+    measurement = Measurement(ScriptedWalk(refused("b", protocol.MTU_HERE)))
+    found = measurement.finding(CASE, PLAN)
+    assert found is not None
+    assert (found.code, found.where.text()) == ("PAIR-MTU", "b/mlx5_1")
+    with pytest.raises(Blocked, match="PAIR-MTU at b/mlx5_1"):
+        measurement.finding(CASE, PLAN)
+
+
+def test_an_end_that_offers_less_than_the_other_was_promised_is_named() -> None:
+    failure = refused("a", protocol.MTU_THERE)
+    found = Measurement(ScriptedWalk(failure, failure)).finding(CASE, PLAN)
+    assert found is not None
+    assert (found.code, found.where.node, found.where.peer) == ("PAIR-MTU", "b", "a")
+
+
+def test_a_case_that_was_not_measured_keeps_nothing_of_the_last_one() -> None:
+    measurement = Measurement(ScriptedWalk(exchange(), PeerError("lost", side="b", step="go")))
+    assert measurement.finding(CASE, PLAN) is None
+    assert measurement.last is not None
+    with pytest.raises(PeerError):
+        measurement.finding(CASE, PLAN)
+    assert measurement.last is None
 
 
 def test_after_a_port_went_down_the_other_cases_of_the_rail_are_blocked_by_it() -> None:

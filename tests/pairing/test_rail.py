@@ -54,6 +54,15 @@ def exchange(rail: RailProcess) -> protocol.ExchangeResult:
     return rail.go(soon())
 
 
+def test_the_port_is_the_one_that_it_was_given(tmp_path, faults):
+    with RailProcess(
+        node="node1", rail_id=0, device="rxe0", port=2, profile=Profile(), waits=QUICK,
+        out_dir=tmp_path, command=faults.command, root=tmp_path,
+    ) as rail:  # fmt: skip
+        rail.open(soon())
+    assert faults.requests("rxe0")[0]["port"] == 2
+
+
 def test_a_child_serves_several_exchanges_and_is_opened_as_the_profile_says(rail, faults):
     assert exchange(rail).completed
     assert exchange(rail).completed

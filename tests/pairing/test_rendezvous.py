@@ -15,7 +15,7 @@ from gdrcheck.outcome import InputError, PeerError
 from gdrcheck.pairing.channel import PeerRefused, connect
 from gdrcheck.pairing.desk import Timing, list_parts
 from gdrcheck.pairing.frames import pack
-from gdrcheck.pairing.handshake import Identity
+from gdrcheck.pairing.handshake import IMAGE_ID_VARIABLE, Identity
 from gdrcheck.pairing.listener import Listener
 from gdrcheck.pairing.messages import ListPart, ListTaken, NodeState, RailInfo, Ready, Refused
 from gdrcheck.pairing.rendezvous import Rendezvous, RendezvousResult
@@ -222,14 +222,28 @@ def test_a_pair_call_during_the_rendezvous_is_tried_again_until_it_is_over(stack
         connect(LOOPBACK, spec.port, own, "node1", "pair", 0.5)
 
 
-def test_a_node_of_another_image_is_refused_and_told(stack):
+def test_a_node_that_runs_another_image_is_refused_and_told(stack, monkeypatch):
     fleet = Fleet(stack, 2)
+    monkeypatch.setenv(IMAGE_ID_VARIABLE, "sha256:one")
     fleet.ready(*fleet.start("node1"))
-    fleet.run = fleet.run.model_copy(update={"image_id": "sha256:other"})
+    monkeypatch.setenv(IMAGE_ID_VARIABLE, "sha256:other")
     fleet.ready(*fleet.start("node2"))
     outcomes = fleet.wait()
-    assert "image differs: node1 has '', node2 has 'sha256:other'" in str(outcomes["node2"])
+    told = "image differs: node1 has 'sha256:one', node2 has 'sha256:other'"
+    assert told in str(outcomes["node2"])
     assert states(outcomes["node1"])["node2"] == "absent"
+
+
+def test_a_list_with_other_rails_of_ours_is_refused():
+    run = run_of(2)
+    meeting = Rendezvous(run, "node2", SECRET, ["node1", "node2"])
+    meeting._rails = (RAIL,)
+    good = {name: NodeState(state="ready", rails=(RAIL,)) for name in ("node1", "node2")}
+    assert meeting._result("node1", good).nodes["node2"].rails == (RAIL,)
+    for rails in ((), (RailInfo(id=0, nic="other"),)):
+        bad = {**good, "node2": NodeState(state="ready", rails=rails)}
+        with pytest.raises(PeerError, match="other rails of node2"):
+            meeting._result("node1", bad)
 
 
 def test_a_run_of_one_node_does_not_wait(stack, tmp_path):

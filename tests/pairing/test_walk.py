@@ -12,6 +12,7 @@ import pytest
 
 from gdrcheck.outcome import Blocked, PeerError
 from gdrcheck.pairing import serve
+from gdrcheck.pairing.cases import Measurement, exchange_cases
 from gdrcheck.pairing.channel import ChannelLost, EndFailure, PeerRefused, RemoteFailure, connect
 from gdrcheck.pairing.handshake import Identity
 from gdrcheck.pairing.messages import (
@@ -24,12 +25,13 @@ from gdrcheck.pairing.messages import (
     RailInfo,
     Serving,
 )
-from gdrcheck.pairing.pairs import ExchangeResult, OwnedPair
+from gdrcheck.pairing.pairs import ExchangeResult, OwnedPair, owned_pairs, served_rounds
 from gdrcheck.pairing.rail import RailError
 from gdrcheck.pairing.rendezvous import RendezvousResult
-from gdrcheck.pairing.walk import PairWalk
+from gdrcheck.pairing.walk import JOURNAL_FILE, PairWalk
+from gdrcheck.profile import Profile
 from gdrcheck.run import Deadlines
-from gdrcheck.verbs.protocol import ExchangePlan
+from gdrcheck.verbs.protocol import MODIFY_QP, MTU_HERE, ExchangePlan
 from tests.pairing.support import (
     LOOPBACK,
     PATIENCE_S,
@@ -239,6 +241,25 @@ def test_a_child_that_dies_in_an_exchange_is_named_and_the_next_exchange_works(t
         walk.finish()
 
 
+@pytest.mark.parametrize("end", ["node1", "node2"])
+@pytest.mark.parametrize(
+    ("command", "step", "code"),
+    [
+        ("open", MTU_HERE, "PAIR-MTU"),
+        ("connect", f"{MODIFY_QP} INIT to RTR", "PAIR-CONNECT-FAILED"),
+        ("create_qp", f"{MODIFY_QP} RESET to INIT", "PAIR-CONNECT-FAILED"),
+    ],
+)
+def test_what_an_end_could_not_connect_for_is_a_finding_at_that_end(two, end, command, step, code):
+    two.faults.set(f"{end}-rxe0", command, f"step {step}", always=True)
+    with two.serve("node2"), two.walk("node1") as walk:
+        case = exchange_cases([one_pair(walk)])[0]
+        found = Measurement(walk).finding(case, PLAN)
+        assert found is not None
+        assert (found.code, found.where.node) == (code, end)
+        walk.finish()
+
+
 def test_ends_that_disagree_about_the_path_mtu_are_not_used(two):
     two.faults.set("node2-rxe0", "connect", "mtu")
     with two.serve("node2"), two.walk("node1") as walk:
@@ -257,6 +278,20 @@ def test_a_blocked_rail_is_blocked_with_its_node_and_reason(tmp_path):
         with pytest.raises(Blocked, match="blocked by PORT-NOT-ACTIVE at node2/rxe0"):
             walk.exchange(pair, pair.rails[0], "SEND", "out", PLAN)
         walk.finish()
+
+
+def test_a_node_whose_profile_wants_no_pairs_is_in_none(tmp_path):
+    fleet = Fleet(tmp_path, 3)
+    nodes = [spec.model_copy(update={"profile": "q"}) if spec.name == "node2" else spec
+             for spec in fleet.run.nodes]  # fmt: skip
+    fleet.run = fleet.run.model_copy(
+        update={"nodes": tuple(nodes), "profiles": {"p": Profile(), "q": Profile(pairs="none")}}
+    )
+    for node in ("node1", "node2", "node3"):
+        pairs = owned_pairs(fleet.run, node, fleet.result)
+        served = served_rounds(fleet.run, node, fleet.result)
+        met = {pair.peer for pair in pairs} | set(served.values())
+        assert met == {"node1": {"node3"}, "node2": set(), "node3": {"node1"}}[node]
 
 
 def test_rounds_must_be_asked_for_in_order(tmp_path):
@@ -381,6 +416,16 @@ def test_a_responder_process_that_starts_again_does_not_wait_for_who_is_through(
     with two.walk("node2") as again:
         assert again._over == {"node1"}
         again.finish()
+
+
+def test_the_journal_of_another_run_is_not_ours(two):
+    stale = two.directory / "node2" / JOURNAL_FILE
+    stale.parent.mkdir()
+    stale.write_text('{"run_id": "20261129T120000Z-abc123", "over": ["node1"]}')
+    with two.serve("node2"), two.walk("node1") as walk:
+        (result,) = exchanges(walk)
+        assert result.completed
+        walk.finish()
 
 
 def caller(fleet, purpose="pair", node="node1"):

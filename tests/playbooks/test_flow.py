@@ -199,7 +199,10 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def test_archive_is_loaded_where_the_image_is_absent_and_then_removed(node: Place) -> None:
+@pytest.mark.parametrize("left", [False, True], ids=["sent", "left by an interrupted run"])
+def test_archive_is_loaded_where_the_image_is_absent_and_then_removed(
+    node: Place, left: bool
+) -> None:
     Path(node.environment["FAKE_ENGINE"], "no-image").touch()
     archive = node.folder.parent / "image.tar"
     manifest = json.dumps([{"Config": f"{'a' * 64}.json"}]).encode()
@@ -208,6 +211,9 @@ def test_archive_is_loaded_where_the_image_is_absent_and_then_removed(node: Plac
         member.size = len(manifest)
         tar.addfile(member, io.BytesIO(manifest))
     sent = node.folder.parent / "sent.tar"
+    if left:
+        sent.write_bytes(archive.read_bytes())
+        sent.chmod(0o600)
     variables = {
         "gdrcheck_image_source": "archive",
         "gdrcheck_image_archive": str(archive),

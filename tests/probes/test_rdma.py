@@ -77,3 +77,14 @@ def test_any_bytes_in_a_port_file_are_survived(tmp_path: Path, data: bytes, file
     (root / "sys/class/infiniband/mlx5_0/ports/1" / file).write_bytes(data)
     (device,) = read_devices(root)
     assert device.ports[0].link_layer == "ethernet"
+
+
+@pytest.mark.parametrize("name", ["mlx5 0", "mlx5_0,x", "x" * 65, ".hidden"])
+def test_a_device_with_a_name_that_is_none_makes_the_list_unreadable(
+    tmp_path: Path, name: str
+) -> None:
+    trees.pci_nic(tmp_path, "mlx5_0", "0000:19:00.0", "eth1")
+    (tmp_path / "sys/class/infiniband" / name).mkdir()
+    devices = read_devices(tmp_path)
+    assert isinstance(devices, Unreadable)
+    assert "no plain device name" in devices.unreadable

@@ -10,6 +10,7 @@ import pytest
 from gdrcheck.outcome import Outcome, Verdict
 from gdrcheck.profile import Gpus, Rails, Waiver
 from gdrcheck.results.console import text
+from gdrcheck.run import NodeSpec
 from tests.node.support import profile, run_spec
 from tests.results.trees import Merged, NodeTree, port_down, two_nodes, write_run
 
@@ -89,6 +90,9 @@ def test_profile_that_promises_too_little(tmp_path: Path) -> None:
         ({"gpus": Gpus(count=8, model="H200")}, "GPU promises are not measured"),
         ({"cross_rail": "required"}, "across rails"),
         ({"latency_limit_us": 5.0}, "latency"),
+        ({"registration": "dmabuf"}, "registration: dmabuf"),
+        ({"matrix": "full"}, "matrix: full"),
+        ({"modes": "all"}, "modes: all"),
     ],
 )
 def test_promises_that_nothing_measures(
@@ -150,6 +154,51 @@ def test_waivers(tmp_path: Path, one: Waiver, verdict: Verdict) -> None:
         assert merged.summary.counts["waived"] == 1
         assert merged.summary.waivers == (one,)
         assert merged.summary.findings[0].waived_until == "2026-01-02"
+
+
+def test_a_waiver_of_one_profile_excuses_no_node_of_another(tmp_path: Path) -> None:
+    lax = Waiver(code="PAIR-DATA-CORRUPT", where="*", reason="x", until=date(2027, 1, 1))
+    spec = run_spec(
+        nodes=tuple(
+            NodeSpec(name=name, address="127.0.0.1", profile=name) for name in ("node1", "node2")
+        ),
+        profiles={"node1": profile(), "node2": profile(waivers=(lax,))},
+    )
+    one, _two = two_nodes(tmp_path)
+    (tmp_path / "run.json").write_text(spec.model_dump_json())
+    assert Merged(tmp_path).verdict is Verdict.PASS
+    mine = one.pair("node1/rxe0", "node2/rxe0", Outcome.FAILED, operation="TIMED")
+    theirs = one.pair("node2/rxe0", "node1/rxe0", Outcome.FAILED, operation="TIMED")
+    merged = Merged(tmp_path)
+    assert merged.verdict is Verdict.FAIL
+    assert (merged.result(mine) or ("",))[0] == "Failure"
+    assert (merged.result(theirs) or ("",))[0] == "Skipped"
+
+
+@pytest.mark.parametrize(
+    ("blocker", "place", "verdict"),
+    [
+        ("PORT-NOT-ACTIVE at node1/rxe0", "node1", Verdict.PASS),
+        ("PORT-NOT-ACTIVE at node1/rxe1", "node1", Verdict.INCOMPLETE),
+        ("PORT-NOT-ACTIVE at node1/rxe0", "node2", Verdict.INCOMPLETE),
+    ],
+)
+def test_what_only_a_waived_finding_blocks_is_waived_too(
+    tmp_path: Path, blocker: str, place: str, verdict: Verdict
+) -> None:
+    accepted = waiver("2026-01-02")
+    trees = dict(zip(("node1", "node2"), two_nodes(tmp_path), strict=True))
+    spec = run_spec("node1", "node2", profiles={"soft": profile(waivers=(accepted,))})
+    (tmp_path / "run.json").write_text(spec.model_dump_json())
+    trees["node1"].case("bad[node1/rxe0]", Outcome.FAILED, findings=[port_down()])
+    trees[place].case(f"rate[{place}]", Outcome.BLOCKED, message="blocked", blocked_by=blocker)
+    merged = Merged(tmp_path)
+    assert merged.verdict is verdict
+    if verdict is Verdict.PASS:
+        expected = ("Skipped", "waived until 2026-01-02: spare port (blocked)")
+        assert merged.result(f"rate[{place}]") == expected
+        assert merged.summary.counts["waived"] == 2
+        assert merged.summary.unmeasured == ()
 
 
 def test_expired_waiver_is_an_error_even_without_its_finding(tmp_path: Path) -> None:

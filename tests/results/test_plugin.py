@@ -160,6 +160,35 @@ def test_a_module_that_skips_itself_is_an_error(tmp_path: Path) -> None:
     assert done.exit_code == 2
 
 
+def test_a_file_without_a_check_is_an_error(tmp_path: Path) -> None:
+    checks = write_checks(tmp_path, node_typo="def chek_ok(): pass", node_ok="def check_ok(): pass")
+    done = supervised(tmp_path, checks)
+    case = done.cases["checks_collected[node1, checks/node/check_typo.py]"]
+    assert "holds no check" in case.message
+    assert done.exit_code == 2
+
+
+def test_options_of_pytest_from_outside_take_no_check_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k one")
+    monkeypatch.setenv("PYTEST_PLUGINS", "no_such_plugin")
+    checks = write_checks(tmp_path, node_a="def check_one(): pass\ndef check_two(): pass")
+    done = supervised(tmp_path, checks)
+    assert set(done.cases) == {"one[node1]", "two[node1]"}
+    assert done.exit_code == 0
+
+
+def test_checks_that_something_else_takes_out_are_an_error(tmp_path: Path) -> None:
+    options = recording(tmp_path, None)[:-1]
+    text = "def check_one(): pass\ndef check_two(): pass"
+    run_pytest(tmp_path, text, *options, "-k", "one")
+    log = events.read(tmp_path / "events.jsonl").events
+    (error,) = [one for one in log if isinstance(one, EndEvent) and one.outcome == "error"]
+    assert error.id == "checks_collected[node1, all]"
+    assert "check_two" in error.message
+
+
 def run_pytest(root: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     """pytest with the plugin on one file with ``text``, as somebody would call it by hand."""
     (root / "check_a.py").write_text(text)

@@ -15,8 +15,8 @@ from junitparser import JUnitXml
 import gdrcheck
 from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import CODE_PATTERN, Finding, Where
-from gdrcheck.outcome import Outcome, Verdict
-from gdrcheck.results import blame, foreign, junit
+from gdrcheck.outcome import InputError, Outcome, Verdict
+from gdrcheck.results import blame, foreign, junit, plain
 from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.console import fold, text
 from gdrcheck.results.merge import merge
@@ -51,23 +51,25 @@ def test_any_text_survives_as_xml(name: str, message: str, value: str) -> None:
     root = ElementTree.fromstring(xml)
     (suite,) = root
     (element,) = suite.findall("testcase")
-    assert element.get("name") == junit.clean(name)
-    assert suite.get("hostname") == junit.clean(value)
+    assert element.get("name") == plain.one_line(name)
+    assert suite.get("hostname") == plain.one_line(value)
     failure = element.find("failure")
     assert failure is not None
-    assert f"observed: {junit.clean(message)}" in (failure.text or "")
+    assert f"observed: {plain.one_line(message)}" in (failure.text or "")
 
 
 @given(ANY_TEXT)
-def test_clean_changes_only_what_xml_cannot_hold(text: str) -> None:
-    cleaned = junit.clean(text)
-    assert junit.clean(cleaned) == cleaned
-    if text.isprintable() and text.isascii():
-        assert cleaned == text
+def test_only_what_is_not_seen_is_escaped(text: str) -> None:
+    shown = plain.one_line(text)
+    assert plain.one_line(shown) == shown
+    assert "\n" not in shown
+    if text.isprintable():
+        assert shown == text
 
 
 def test_control_characters_stay_readable() -> None:
-    assert junit.clean("a\x1b[0m\x00\ud800\r\n") == "a\\x1b[0m\\x00\\ud800\\x0d\n"
+    assert plain.visible("a\x1b[0m\x00\ud800\r\n") == "a\\x1b[0m\\x00\\ud800\\x0d\n"
+    assert plain.one_line("a\nb\x9bc\u202ed") == "a\\nb\\x9bc\\u202ed"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def read(tmp_path: Path, content: str | bytes) -> list[CaseResult]:
     """The cases of a foreign file with ``content``."""
     path = tmp_path / "nccl.xml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return foreign.read_directory(tmp_path)
+    return foreign.read_directories([tmp_path])
 
 
 def test_foreign_results_are_taken_over(tmp_path: Path) -> None:
@@ -236,6 +238,8 @@ def test_foreign_results_are_taken_over(tmp_path: Path) -> None:
         "<testsuites/>",
         '<testsuite tests="3"><testcase name="a"/></testsuite>',
         '<testsuite tests="1" failures="1"><testcase name="a"/></testsuite>',
+        '<testsuites tests="9"><testsuite><testcase name="a"/></testsuite></testsuites>',
+        '<testsuites errors="1"><testsuite><testcase name="a"/></testsuite></testsuites>',
         '<!DOCTYPE x [<!ENTITY a "b">]><testsuite><testcase name="&a;"/></testsuite>',
         "<testsuite>" * 100 + "</testsuite>" * 100,
         '<!DOCTYPE x><testsuite><testcase name="a"/></testsuite>'.encode("utf-16"),
@@ -245,6 +249,33 @@ def test_foreign_files_that_prove_nothing_are_errors(tmp_path: Path, content: st
     cases = read(tmp_path, content)
     assert [one.outcome for one in cases].count(Outcome.ERROR) == 1
     assert cases[-1].id == "extra_junit_read[nccl.xml]"
+
+
+def test_no_file_of_other_tools_is_passed_over(tmp_path: Path) -> None:
+    bad = '<testsuite><testcase name="t"><failure/></testcase></testsuite>'
+    (tmp_path / "nccl.XML").write_text(bad)
+    (tmp_path / "log.txt").write_text("3 failed")
+    (tmp_path / "more.xml.d").mkdir()
+    (tmp_path / ".hidden").write_text("")
+    cases = foreign.read_directories([tmp_path, tmp_path / "..", tmp_path.parent / tmp_path.name])
+    found = {(one.suite, one.outcome) for one in cases if tmp_path.name not in one.suite}
+    assert found >= {
+        ("extra:nccl.XML", Outcome.FAILED),
+        ("extra:log.txt", Outcome.ERROR),
+        ("extra:more.xml.d", Outcome.ERROR),
+    }
+    assert [one.suite for one in cases].count("extra:nccl.XML") == 1
+    assert not any("hidden" in one.suite for one in cases)
+
+
+def test_a_folder_of_other_tools_must_be_there_if_it_is_named(tmp_path: Path) -> None:
+    write_run(tmp_path, run_spec("node1"))
+    with pytest.raises(InputError, match="no such folder"):
+        merge(tmp_path, SeenStates(), tmp_path / "typo")
+    (tmp_path / "extra_junit").write_text("")
+    assert foreign.read_directories([tmp_path / "none"]) == []
+    (case,) = foreign.read_directories([tmp_path / "extra_junit"])
+    assert case.outcome is Outcome.ERROR
 
 
 @given(st.binary(max_size=200))

@@ -11,7 +11,7 @@ from junitparser import JUnitXml
 from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Outcome, Verdict
-from gdrcheck.pairing.messages import NodeState
+from gdrcheck.pairing.messages import NodeState, RailInfo
 from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.results.events import (
     Case,
@@ -27,6 +27,7 @@ from gdrcheck.results.merge import merge
 from gdrcheck.results.states import SeenState, SeenStates
 from gdrcheck.results.summary import Summary
 from gdrcheck.run import RunSpec
+from gdrcheck.verbs.protocol import OPERATIONS
 from tests.node.support import RUN_ID, facts, run_spec
 
 WHEN = datetime(2026, 1, 2, 3, 4, 10, tzinfo=UTC)
@@ -139,13 +140,15 @@ class NodeTree:
         return id_
 
     def both_ways(self, other: str, nic: str = "rxe0") -> None:
-        """Passed pair cases with ``other`` in both directions."""
-        self.pair(f"{self.node}/{nic}", f"{other}/{nic}")
-        self.pair(f"{other}/{nic}", f"{self.node}/{nic}")
+        """Passed pair cases with ``other``: every operation in both directions."""
+        for operation in OPERATIONS:
+            self.pair(f"{self.node}/{nic}", f"{other}/{nic}", operation=operation)
+            self.pair(f"{other}/{nic}", f"{self.node}/{nic}", operation=operation)
 
-    def rendezvous(self, ready: Iterable[str], **others: str) -> None:
-        """The list of the rendezvous: who is ready, and the state of the others."""
-        states = {name: NodeState(state="ready") for name in ready} | {
+    def rendezvous(self, ready: Iterable[str], nics: Sequence[str] = (), **others: str) -> None:
+        """The list of the rendezvous: who is ready, with which rails, and the others' state."""
+        rails = tuple(RailInfo(id=number, nic=nic) for number, nic in enumerate(nics))
+        states = {name: NodeState(state="ready", rails=rails) for name in ready} | {
             name: NodeState.model_validate({"state": state, "reason": "no sign of life"})
             for name, state in others.items()
         }
