@@ -132,36 +132,41 @@ class TimedRun:
     def _ping_pong(self, first: bool, receive: Any, quiet: Any, loud: Any) -> list[int]:
         """Every message's moment of posting, in ns, and the moment of the last arrival."""
         post_send, post_recv = self._endpoint.qp.post_send, self._endpoint.qp.post_recv
-        arrive, clock = self._arrive, time.perf_counter_ns
-        count = self._count
+        next_completion, clock = self._endpoint.queue.next, time.perf_counter_ns
+        count, patience_s = self._count, self._completion_s
         stamps = [0] * (count + 1)
         # The first message can come while this end still waits for its own greeting to complete.
         early = self._waiter.came_early(_RECEIVE)
         with _no_collection():
             for number in range(count):
                 if not first and not (early and number == 0):
-                    arrive(_RECEIVE)
+                    work = next_completion(patience_s)
+                    if work is None or work.status or work.wr_id != _RECEIVE:
+                        self._arrive(_RECEIVE, work)
                 stamps[number] = clock()
                 post_send(loud if number == count - 1 or number % _BATCH == 0 else quiet)
                 if number % _BATCH == 0:
                     for _ in range(min(_BATCH, count - number - _BATCH)):
                         post_recv(receive)
                 if first:
-                    arrive(_RECEIVE)
+                    work = next_completion(patience_s)
+                    if work is None or work.status or work.wr_id != _RECEIVE:
+                        self._arrive(_RECEIVE, work)
             stamps[count] = clock()
         return stamps
 
-    def _arrive(self, awaited: int) -> None:
-        """Wait until a completion of this kind has come; others are dropped."""
+    def _arrive(self, awaited: int, work: Any = None) -> None:
+        """Wait until a completion of this kind has come, ``work`` first; others are dropped."""
         deadline = time.monotonic() + self._completion_s
-        while (wait_s := deadline - time.monotonic()) > 0:
+        while True:
+            if work is not None:
+                if work.status:
+                    raise _failed(status_name(int(work.status)), int(work.vendor_err))
+                if work.wr_id == awaited:
+                    return
+            if (wait_s := deadline - time.monotonic()) <= 0:
+                break
             work = self._endpoint.queue.next(wait_s)
-            if work is None:
-                continue
-            if work.status:
-                raise _failed(status_name(int(work.status)), int(work.vendor_err))
-            if work.wr_id == awaited:
-                return
         what = "message" if awaited == _RECEIVE else "write"
         text = f"{what}: not completed within {self._completion_s:g} s"
         raise Broken(DEADLINE, what, text)
