@@ -6,8 +6,8 @@ from __future__ import annotations
 import fcntl
 import io
 import json
-import shutil
 import os
+import shutil
 import socket
 import subprocess
 import sys
