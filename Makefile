@@ -8,8 +8,8 @@ help: ## show this list
 setup: ## install what is missing on this machine, make .venv
 	scripts/setup-host
 
-image: setup ## build the container image
-	.venv/bin/python images/build.py
+image: ## build the container image
+	python3 images/build.py
 
 demo: ## two virtual nodes, the playbook, the verdict (KEEP=1 leaves the lab up)
 	scripts/demo
@@ -29,8 +29,8 @@ unit: ## tests without guests
 e2e: ## tests in the lab
 	scripts/test e2e
 
-bench: setup ## the numbers in benchmarks/
-	.venv/bin/python -m benchmarks
+bench: setup ## the numbers in benchmarks/; removes and rebuilds this project's container images
+	.venv/bin/python -m benchmarks --forget-images
 
 lab-up: image ## the lab `default`: two virtual nodes with the image
 	python3 -m lab up

@@ -1,6 +1,6 @@
 """How long `make demo` takes: the first time on a machine, and again.
 
-    python -m benchmarks.demo
+    python -m benchmarks.demo --forget-images
 
 The first time is made by an empty cache directory and by removing the container images that this
 project builds. Debian packages that are installed stay installed.
@@ -8,6 +8,7 @@ project builds. Debian packages that are installed stay installed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -39,8 +40,21 @@ def demo(cache: str) -> tuple[float, int]:
     return time.monotonic() - start, done.returncode
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The option without which nothing is removed."""
+    parser.add_argument(
+        "--forget-images",
+        action="store_true",
+        help=f"remove the images {' and '.join(IMAGES)} of this host's podman first",
+    )
+
+
 def main() -> int:
     """Prints both times; exit status 1 when a demo did not pass."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    if not parser.parse_args().forget_images:
+        parser.error("the first demo can only be measured with --forget-images")
     with tempfile.TemporaryDirectory(prefix="gdrcheck-bench-") as cache:
         forget_images()
         first_s, first = demo(cache)

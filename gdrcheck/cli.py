@@ -27,7 +27,7 @@ BROKEN_PIPE = 141
 
 _EXAMPLES = """\
 examples:
-  gdrcheck profile check inventory/profiles/h200.yml
+  gdrcheck profile check inventory/profiles/h200_ib.yml
   gdrcheck explain MR-ENOMEM-MEMLOCK
   gdrcheck variables
 
@@ -123,7 +123,7 @@ def _add_profile(commands: _Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("profile", help="check a profile, or list its keys")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     check = _add(actions, "check", "say all that is wrong in a profile", _profile_check)
-    check.add_argument("file", type=Path, metavar="FILE", help="for example profiles/h200.yml")
+    check.add_argument("file", type=Path, metavar="FILE", help="for example profiles/h200_ib.yml")
     check.add_argument("--json", action="store_true", help="print the profile, defaults filled in")
     _add(actions, "schema", "print the profile's JSON Schema", _profile_schema)
 

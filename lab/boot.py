@@ -74,7 +74,10 @@ def down(name: str) -> None:
     """End the lab's own processes and remove its state directory."""
     directory = state_directory(name)
     with _locked(directory):
-        _remove(directory, state.load(directory))
+        loaded = state.load(directory)
+        if loaded is None:
+            say(f"lab {name} is not up")
+        _remove(directory, loaded)
 
 
 def _start(directory: Path, wish: Wish) -> None:

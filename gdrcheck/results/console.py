@@ -26,13 +26,18 @@ def text(summary: Summary, results_dir: Path) -> str:
         "cases: " + (", ".join(f"{n} {kind}" for kind, n in summary.counts.items() if n) or "none")
     )
     lines += _findings(summary)
-    lines += _unmeasured(summary)
-    lines += _suspects(summary)
-    lines.append(f"results: {results_dir}/junit.xml, summary.json, nodes/")
+    nodes = ", nodes/" if (results_dir / "nodes").is_dir() else ""
+    last = [*_suspects(summary), f"results: {results_dir}/junit.xml, summary.json{nodes}"]
     return "\n".join(
-        line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…"
-        for line in map(one_line, lines)
+        [*map(_cut, lines), *_failures(summary), *_unmeasured(summary), *map(_cut, last)]
     )
+
+
+def _cut(line: str, whole: str = "") -> str:
+    """``line`` as wide as the screen at most, but for ``whole``, its start, which stays."""
+    line = one_line(line)
+    width = max(MAX_WIDTH, len(one_line(whole)) + 1)
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _title(summary: Summary) -> str:
@@ -76,6 +81,18 @@ def _findings(summary: Summary) -> list[str]:
     return _section("findings:", lines, len(groups))
 
 
+def _failures(summary: Summary) -> list[str]:
+    """Failed cases that no finding tells of, each by name."""
+    found = summary.failed_without_finding
+    lines = []
+    for entry in found[:MAX_GROUPS]:
+        name = f"failed: {entry.suite}: {entry.case}"
+        lines.append(_cut(f"{name}: {entry.message or 'no message'}", name))
+    if len(found) > MAX_GROUPS:
+        lines.append(f"  and {len(found) - MAX_GROUPS} more failed cases, see summary.json")
+    return lines
+
+
 def _unmeasured(summary: Summary) -> list[str]:
     """Cases that could not be measured; those whose reasons differ only in the node together."""
     explained = {entry.case for entry in summary.findings}
@@ -91,7 +108,8 @@ def _unmeasured(summary: Summary) -> list[str]:
         more = f" and {len(found) - 1} like it" if len(found) > 1 else ""
         places = dict.fromkeys(name for one in found for name in node.findall(one.case))
         on = f" ({', '.join(fold(places))})" if len(places) > 1 else ""
-        lines.append(f"  {outcome} {_reason(found[0])}: {found[0].case}{more}{on}")
+        name = f"  {outcome} {found[0].case}"
+        lines.append(_cut(f"{name}{more}{on}: {_reason(found[0])}", name))
     return _section("not measured:", lines, len(groups))
 
 

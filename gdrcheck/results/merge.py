@@ -8,13 +8,21 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from gdrcheck import run
 from gdrcheck.outcome import InputError, Outcome, Verdict
-from gdrcheck.results import blame, console, fleet, foreign, junit, plain, states, summary, waivers
+from gdrcheck.results import (
+    blame,
+    console,
+    fleet,
+    folder,
+    foreign,
+    junit,
+    plain,
+    states,
+    summary,
+    waivers,
+)
 from gdrcheck.results.cases import FLEET, PAIRS, CaseResult
-from gdrcheck.results.files import read_limited, write_atomic
+from gdrcheck.results.files import write_atomic
 from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, NodeReport, read_node
 from gdrcheck.results.pairs import missing_pairs, refused_claims
 from gdrcheck.results.states import SeenState, SeenStates
@@ -24,14 +32,12 @@ from gdrcheck.run import RunSpec
 
 SUMMARY_FILE = "summary.json"
 EXTRA_DIRECTORY = "extra_junit"
-MAX_RUN_BYTES = 64 * 1024 * 1024
-MAX_STATES_BYTES = 64 * 1024 * 1024
 
 
 def main(args: argparse.Namespace) -> int:
     """The command; returns 0 PASS, 1 FAIL, 2 INCOMPLETE. InputError for unusable input."""
-    seen = _read_states(args.states) if args.states else SeenStates()
-    result = merge(args.results_dir, seen, args.extra_junit)
+    told = _read_states(args.states) if args.states is not None else None
+    result = merge(args.results_dir, told, args.extra_junit)
     if args.json:
         print(result.model_dump_json(indent=2))
     else:
@@ -39,17 +45,21 @@ def main(args: argparse.Namespace) -> int:
     return result.verdict.exit_code
 
 
-def merge(results_dir: Path, seen: SeenStates, extra_dir: Path | None = None) -> Summary:
+def merge(results_dir: Path, told: SeenStates | None, extra_dir: Path | None = None) -> Summary:
     """Write junit.xml and summary.json into ``results_dir``, and return the summary.
 
-    Reads run.json and nodes/<node>/ there. A node that ``seen`` does not name did its part if it
-    left results. InputError when run.json or ``seen`` cannot be used; whatever a node or another
-    tool sent becomes a case instead.
+    Reads run.json and nodes/<node>/ there. ``told`` is kept there as states.json; None: the kept
+    one counts. A node that the states do not name did its part if it left results. InputError when
+    run.json or the states cannot be used; whatever a node or another tool sent becomes a case
+    instead. The run's secret is removed at the end.
     """
-    spec = _read_run(results_dir / "run.json")
+    spec = folder.read_run(results_dir)
+    seen = told if told is not None else folder.kept_states(results_dir)
     strangers = sorted(set(seen.nodes) - {node.name for node in spec.nodes})
     if strangers:
-        raise InputError(f"states name nodes that are not in the run: {', '.join(strangers)}")
+        source = "states" if told is not None else str(results_dir / folder.STATES_FILE)
+        names = plain.one_line(", ".join(strangers))
+        raise InputError(f"{source}: nodes that are not in the run: {names}")
     if extra_dir is not None and not extra_dir.is_dir():
         raise InputError(
             f"--extra-junit {extra_dir}: no such folder; expected one with JUnit files"
@@ -68,15 +78,18 @@ def merge(results_dir: Path, seen: SeenStates, extra_dir: Path | None = None) ->
         properties=_properties(result),
         timestamp=f"{spec.created:%Y-%m-%dT%H:%M:%S}",
     )
+    if told is not None:
+        folder.keep_states(results_dir, told)
     write_atomic(results_dir / JUNIT_FILE, xml)
     write_atomic(results_dir / SUMMARY_FILE, result.model_dump_json(indent=2).encode() + b"\n")
+    folder.remove_secret(results_dir)
     return result
 
 
 def _report(results_dir: Path, spec: RunSpec, name: str, seen: SeenStates) -> NodeReport:
     """What the node sent, without the pairs that are not for it to tell of."""
-    folder = results_dir / "nodes" / name
-    report = read_node(folder, name, spec.run_id, _death(name, seen))
+    sent = results_dir / "nodes" / name
+    report = read_node(sent, name, spec.run_id, _death(name, seen))
     problems = []
     if report.done is not None and not report.done.reason:
         # Its own word may be better than its cases: those count. Worse: then cases are missing.
@@ -172,6 +185,7 @@ def _summary(
         image_id=spec.image_id,
         counts=summary.counts(cases),
         findings=summary.findings(cases),
+        failed_without_finding=summary.failed_without_finding(cases),
         unmeasured=summary.unmeasured(cases),
         suspects=blame.suspects(cases),
         waivers=tuple(applied),
@@ -206,23 +220,9 @@ def _properties(result: Summary) -> dict[str, str]:
     return properties
 
 
-def _read_run(path: Path) -> RunSpec:
-    try:
-        return run.RunSpec.model_validate_json(read_limited(path, MAX_RUN_BYTES))
-    except ValidationError as error:
-        raise InputError(
-            *(
-                f"{path}: {'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
-                for one in error.errors(include_url=False, include_input=False)
-            )
-        ) from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-
-
 def _read_states(source: str) -> SeenStates:
     if source == "-":
-        return states.parse(sys.stdin.buffer.read(MAX_STATES_BYTES), "standard input")
+        return states.parse(sys.stdin.buffer.read(folder.MAX_STATES_BYTES), "standard input")
     try:
         return states.parse(Path(source).read_bytes(), source)
     except OSError as error:

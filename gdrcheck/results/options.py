@@ -12,12 +12,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "results_dir",
         type=Path,
         metavar="RESULTS_DIR",
-        help="folder of the run: run.json, and nodes/NAME/ with what each node sent",
+        help="folder of the run, results/RUN-ID: run.json, and nodes/NAME/ with what each node "
+        "sent; the run's secret is removed from it",
     )
     parser.add_argument(
         "--states",
         metavar="FILE",
-        help="JSON with the playbook's view of each node; - reads standard input "
+        help="JSON with the playbook's view of each node; - reads standard input; kept as "
+        "RESULTS_DIR/states.json, which counts when this option is left out "
         "(a node that it does not name did its part if it left results)",
     )
     parser.add_argument(

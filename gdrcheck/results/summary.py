@@ -37,6 +37,14 @@ class SummaryFinding(_Model):
     waived_until: str | None = None
 
 
+class SummaryFailure(_Model):
+    """A case that failed without a finding, as those of other tools do; why, in one line."""
+
+    suite: str
+    case: str
+    message: str
+
+
 class SummaryCase(_Model):
     """A case that was not measured, and why, in one line."""
 
@@ -79,6 +87,7 @@ class Summary(_Model):
     image_id: str
     counts: dict[str, int]
     findings: tuple[SummaryFinding, ...]
+    failed_without_finding: tuple[SummaryFailure, ...] = ()
     unmeasured: tuple[SummaryCase, ...]
     suspects: tuple[Suspect, ...]
     waivers: tuple[Waiver, ...]
@@ -113,6 +122,19 @@ def findings(cases: Sequence[CaseResult]) -> tuple[SummaryFinding, ...]:
             )
             found.setdefault(finding.model_dump_json(), entry)
     return tuple(found.values())
+
+
+def failed_without_finding(cases: Sequence[CaseResult]) -> tuple[SummaryFailure, ...]:
+    """Every case that fails the run and that no finding tells of."""
+    return tuple(
+        SummaryFailure(
+            suite=case.suite,
+            case=case.id,
+            message=first_line(case) or case.foreign_type or "",
+        )
+        for case in cases
+        if case.fails and not case.findings
+    )
 
 
 def unmeasured(cases: Sequence[CaseResult]) -> tuple[SummaryCase, ...]:

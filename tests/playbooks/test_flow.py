@@ -117,11 +117,17 @@ def test_container_gets_least_privilege_and_nothing_else(node: Place) -> None:
 
 def test_secret_is_readable_by_root_alone_and_never_printed(node: Place) -> None:
     container(
-        node, '#!/bin/sh\nstat -c "%a" "$IN/secret" "$IN/run.json" > "$OUT/modes"\n' + GOOD[10:]
+        node,
+        '#!/bin/sh\nstat -c "%a" "$IN/secret" "$IN/run.json" > "$OUT/modes"\n'
+        'cp "$IN/secret" "$OUT/seen"; chmod 644 "$OUT/seen"\n' + GOOD[10:],
     )
     done = node.play("-vvv")
     assert (results(node) / "nodes/node1/modes").read_text().split() == ["400", "644"]
-    assert (results(node) / "secret").read_text() not in done.stdout
+    secret = (results(node) / "nodes/node1/seen").read_text().strip()
+    assert len(secret) == 64
+    assert secret not in done.stdout
+    # People archive the folder of results.
+    assert not (results(node) / "secret").exists()
 
 
 def test_container_that_dies_leaves_what_it_had(node: Place) -> None:

@@ -56,6 +56,29 @@ def test_is_named_with_file_line_and_key(place: Place, name: str, text: str, exp
     assert_stopped(done.stdout, expected)
 
 
+@pytest.mark.parametrize("arguments", [(), ("--limit", "node1")])
+@pytest.mark.parametrize(
+    "name", ["group_vars/all.yml", "group_vars/gpu.yml", "host_vars/node1.yml"]
+)
+def test_what_is_no_yaml_is_named_with_file_and_line(
+    place: Place, name: str, arguments: tuple[str, ...]
+) -> None:
+    place.write("hosts.yml", HOSTS)
+    path = place.write(name, "---\ngdrcheck_profile: small\n\tgdrcheck_port: 1\n")
+    done = place.play(*arguments)
+    assert done.returncode != 0
+    assert_stopped(done.stdout, f"{path}:3: ")
+    assert "What must be corrected:" in done.stdout
+    assert "filter plugin" not in done.stdout
+
+
+def test_all_files_that_are_no_yaml_come_at_once(place: Place) -> None:
+    place.write("hosts.yml", HOSTS)
+    one = place.write("group_vars/gpu.yml", "---\n\tgdrcheck_port: 1\n")
+    other = place.write("host_vars/node1.yml", "---\ngdrcheck_leaf: [\n")
+    assert_stopped(place.play().stdout, f"{one}:2: ", f"{other}:3: ")
+
+
 def test_all_problems_come_at_once(place: Place) -> None:
     place.write("hosts.yml", HOSTS)
     place.write("profiles/small.yml", "---\ngpus: {count: many}\nrials: {}\n")
@@ -94,3 +117,15 @@ def test_an_archive_that_is_no_image(place: Place) -> None:
     assert done.returncode != 0
     assert f"gdrcheck_image_archive: {archive} is no image archive" in done.stdout
     assert "PLAY [Preflight]" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("-e", "gdrcheck_run_id=2026"), ("-e", "gdrcheck_run_id=")]
+)
+def test_clean_up_without_a_run_id(place: Place, arguments: tuple[str, ...]) -> None:
+    place.write("hosts.yml", HOSTS)
+    done = place.play(*arguments, playbook="playbooks/clean.yml")
+    assert done.returncode != 0
+    assert_stopped(done.stdout, "gdrcheck_run_id: ", "-e gdrcheck_run_id=RUN-ID")
+    assert "Remove container" not in done.stdout
+    assert "[ERROR]: Task failed: Finalization" not in done.stdout

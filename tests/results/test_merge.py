@@ -276,5 +276,5 @@ def test_command(tmp_path: Path) -> None:
     (tmp_path / "run.json").unlink()
     done = subprocess.run(command, input=states, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "run.json cannot be read" in done.stderr
+    assert "holds no run.json" in done.stderr
     assert "Traceback" not in done.stderr

@@ -18,7 +18,7 @@ from gdrcheck.findings.model import CODE_PATTERN, Finding, Where
 from gdrcheck.outcome import InputError, Outcome, Verdict
 from gdrcheck.results import blame, foreign, junit, plain
 from gdrcheck.results.cases import CaseResult
-from gdrcheck.results.console import fold, text
+from gdrcheck.results.console import MAX_WIDTH, fold, text
 from gdrcheck.results.merge import merge
 from gdrcheck.results.states import SeenStates
 from gdrcheck.results.verdict import judge
@@ -194,9 +194,29 @@ def test_screen_groups_by_cause_and_stays_short(tmp_path: Path) -> None:
     screen = text(merge(tmp_path, SeenStates()), tmp_path)
     assert "PORT-NOT-ACTIVE: A port is not active: node[1-40]/rxe0" in screen
     assert "verdict: FAIL (40 cases failed" in screen
-    assert "error reason 0 on node1: odd0[node1] and 39 like it (node[1-40])" in screen
+    assert "error odd0[node1] and 39 like it (node[1-40]): reason 0 on node1" in screen
     assert f"results: {tmp_path}" in screen
     assert len(screen.splitlines()) <= 30
+
+
+def test_a_long_reason_or_name_never_hides_the_case(tmp_path: Path) -> None:
+    write_run(tmp_path, run_spec("node1"))
+    tree, long_id = NodeTree(tmp_path, "node1"), f"port[node1/{'x' * 200}]"
+    tree.case("short[node1]", Outcome.ERROR, message="r" * 500)
+    tree.case(long_id, Outcome.BLOCKED, blocked_by="short[node1]")
+    lines = text(merge(tmp_path, SeenStates()), tmp_path).splitlines()
+    (short,) = [line for line in lines if line.startswith("  error short[node1]: rrr")]
+    assert len(short) == MAX_WIDTH
+    assert f"  blocked {long_id}…" in lines
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_only_a_folder_that_is_there_is_announced(tmp_path: Path, there: bool) -> None:
+    write_run(tmp_path, run_spec("node1"))
+    if not there:
+        (tmp_path / "nodes").rmdir()
+    last = text(merge(tmp_path, SeenStates()), tmp_path).splitlines()[-1]
+    assert last == f"results: {tmp_path}/junit.xml, summary.json{', nodes/' if there else ''}"
 
 
 # --- other tools --------------------------------------------------------------------------------
@@ -299,6 +319,42 @@ def test_foreign_failure_fails_the_run_and_is_in_the_file(tmp_path: Path) -> Non
     suites = {suite.name: suite for suite in JUnitXml.fromfile(str(tmp_path / "junit.xml"))}
     (found,) = suites["extra:dcgmi.xml"]
     assert found.result[0].type == "ECC"
+
+
+def test_failures_without_a_finding_are_named(tmp_path: Path) -> None:
+    write_run(tmp_path, run_spec("node1"))
+    NodeTree(tmp_path, "node1").case("bad[node1]", Outcome.FAILED, findings=[port_down()])
+    (tmp_path / "extra_junit").mkdir()
+    (tmp_path / "extra_junit" / "dcgmi.xml").write_text(
+        '<testsuite><testcase name="memory"><failure message="2 rows\nlost"/></testcase>'
+        '<testcase name="ecc"><failure type="ECC"/></testcase>'
+        '<testcase name="bare"><failure/></testcase>'
+        '<testcase name="fine"/></testsuite>'.replace("\n", "&#10;")
+    )
+    result = merge(tmp_path, SeenStates())
+    named = [(one.suite, one.case, one.message) for one in result.failed_without_finding]
+    assert named == [
+        ("extra:dcgmi.xml", "memory", "2 rows"),
+        ("extra:dcgmi.xml", "ecc", "ECC"),
+        ("extra:dcgmi.xml", "bare", ""),
+    ]
+    screen = text(result, tmp_path)
+    assert (
+        "\nfailed: extra:dcgmi.xml: memory: 2 rows"
+        "\nfailed: extra:dcgmi.xml: ecc: ECC"
+        "\nfailed: extra:dcgmi.xml: bare: no message\n"
+    ) in screen
+    assert screen.index("findings:") < screen.index("failed: extra:")
+
+
+def test_many_failures_without_a_finding_are_counted(tmp_path: Path) -> None:
+    write_run(tmp_path, run_spec("node1"))
+    (tmp_path / "extra_junit").mkdir()
+    cases = "".join(f'<testcase name="t{n}"><failure/></testcase>' for n in range(8))
+    (tmp_path / "extra_junit" / "a.xml").write_text(f"<testsuite>{cases}</testsuite>")
+    result = merge(tmp_path, SeenStates())
+    assert len(result.failed_without_finding) == 8
+    assert "  and 3 more failed cases, see summary.json" in text(result, tmp_path)
 
 
 # --- codes --------------------------------------------------------------------------------------
