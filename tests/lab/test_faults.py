@@ -125,7 +125,7 @@ def test_a_container_that_dies_leaves_what_it_had_and_names_what_it_did(
 ) -> None:
     nodes = the_lab.nodes[:2]
     with warm(nodes, IMAGE, results, name="mortal") as containers:
-        run = containers.start(spec(nodes, time_scale=1))
+        run = containers.start(spec(nodes, time_scale=1.5))
         run.wait_for(nodes[0], "SEND 1 B as source", file="rail-0.log")
         subprocess.run(nodes[1].ssh_command("sudo podman kill mortal"), check=True, timeout=60)
         merged = run.finish(states={"node2": {"state": "no result", "reason": "container died"}})
