@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gdrcheck.facts import Facts, Port, Unreadable
 from gdrcheck.findings.model import Finding, Where
-from gdrcheck.outcome import Blocked, CheckFailure, ProbeError
+from gdrcheck.outcome import Blocked, CheckFailure, NotPromised, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail, selected_devices
 
@@ -37,11 +37,14 @@ def device_missing(rail: Rail, facts: Facts) -> Finding | None:
 def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
     """PORT-DEVICE-EXTRA when the selectors match more devices than the profile has rails.
 
-    ProbeError when the list of devices could not be read.
+    NotPromised when the profile has no rails; ProbeError when the list of devices could not be
+    read.
     """
+    if profile.rails is None:
+        raise NotPromised("the profile promises no rails")
     readable(facts.rdma_devices, Where(node=facts.node), "list of RDMA devices")
     matched = selected_devices(profile, facts)
-    if profile.rails is None or len(matched) <= profile.rails.count:
+    if len(matched) <= profile.rails.count:
         return None
     return Finding(
         code="PORT-DEVICE-EXTRA",

@@ -9,7 +9,7 @@ import pytest
 
 from gdrcheck import gates, probes
 from gdrcheck.facts import Facts, Unreadable
-from gdrcheck.outcome import Blocked, CheckFailure, ProbeError
+from gdrcheck.outcome import Blocked, CheckFailure, NotPromised, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail, resolve
 from tests.probes import trees
@@ -63,6 +63,12 @@ def test_an_unreadable_list_of_devices_does_not_make_devices_missing(tmp_path: P
     blind = facts.model_copy(update={"rdma_devices": Unreadable(unreadable="denied")})
     with pytest.raises(ProbeError, match="denied"):
         gates.device_missing(rails[1], blind)
+
+
+def test_a_profile_without_rails_says_nothing_about_extra_devices(tmp_path: Path) -> None:
+    facts, _ = tree(tmp_path)
+    with pytest.raises(NotPromised):
+        gates.devices_extra(Profile(), facts)
 
 
 def test_more_devices_than_rails_is_a_finding(tmp_path: Path) -> None:
