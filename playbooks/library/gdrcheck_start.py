@@ -12,12 +12,14 @@ DOCUMENTATION = r"""
 module: gdrcheck_start
 short_description: Start the container of a gdrcheck run, detached
 description:
-  - Writes the run document and the secret, ends the preflight listener, and starts the container.
+  - Writes the run document and the secret, and why the host collector failed if it did; ends the
+    preflight listener; starts the container.
 options:
   run_id: {type: str, required: true, description: The run.}
   state_dir: {type: path, required: true, description: Where runs keep their files.}
   run_document: {type: str, required: true, description: The text of run.json.}
   secret: {type: str, required: true, description: The run's secret.}
+  collector_problem: {type: str, default: "", description: Why the host collector failed.}
   argv: {type: list, elements: str, required: true, description: The command that starts it.}
   deadline_s: {type: int, required: true, description: When the container ends itself (s).}
 author: [gdrcheck]
@@ -51,6 +53,7 @@ def main() -> None:
             "state_dir": {"type": "path", "required": True},
             "run_document": {"type": "str", "required": True},
             "secret": {"type": "str", "required": True, "no_log": True},
+            "collector_problem": {"type": "str", "default": ""},
             "argv": {"type": "list", "elements": "str", "required": True},
             "deadline_s": {"type": "int", "required": True},
         },
@@ -60,6 +63,8 @@ def main() -> None:
     directory.make(options["deadline_s"] + COLLECT_S)
     write(directory.at("in", "run.json"), options["run_document"])
     write(directory.at("in", "secret"), options["secret"], mode=0o400)
+    if options["collector_problem"]:
+        write(directory.at("host", "failure.txt"), options["collector_problem"])
     stop_listener(directory)
     started_s = time.clock_gettime(time.CLOCK_BOOTTIME)
     answer = run(options["argv"], START_S)

@@ -154,6 +154,7 @@ class RunDirectory:
             self.path,
             self.at("in"),
             self.at("out"),
+            self.at("host"),
         ):
             os.makedirs(path, mode=0o755, exist_ok=True)
             os.chmod(path, 0o755)

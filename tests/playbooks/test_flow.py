@@ -107,6 +107,7 @@ def test_container_gets_least_privilege_and_nothing_else(node: Place) -> None:
         "--device=/dev/infiniband/uverbs0", "--device=/dev/infiniband/uverbs1",
         "--device=/dev/infiniband/rdma_cm", f"--env=GDRCHECK_IMAGE_ID=sha256:{'a' * 64}",
         f"--volume={run}/in:/run/gdrcheck/in:ro", f"--volume={run}/out:/run/gdrcheck/out",
+        f"--volume={run}/host:/run/gdrcheck/host:ro",
         f"--volume={state}/lock:/run/gdrcheck/lock:ro",
     ])  # fmt: skip
     assert argv[end + 1 :] == [

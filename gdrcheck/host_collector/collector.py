@@ -1,0 +1,83 @@
+"""All sources together: what is asked, and what is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .children import ask
+from .config_spaces import SLOT, save_config_spaces
+from .kernel_log import read_kernel_log
+from .reading import write
+from .software import (
+    MODULES,
+    read_kernel_config,
+    read_modules,
+    read_ofed,
+    read_os,
+    read_selinux,
+    read_units,
+)
+
+VERSION = 1
+HOST_FILE = "host.json"
+CONFIG_FOLDER = "config"
+DEADLINE_S = 90
+
+
+def collect(
+    out: Path,
+    root: Path = Path("/"),
+    modules: Sequence[str] = (),
+    deadline_s: float = DEADLINE_S,
+) -> dict[str, Any]:
+    """Reads everything and returns what it wrote to ``host.json``. ``modules``: further ones.
+
+    A value that cannot be read is ``{"unreadable": why}``. OSError when ``out`` cannot be written.
+    """
+    config = make_folders(out)
+    sources: dict[str, Callable[[], Any]] = {
+        "os": lambda: read_os(root),
+        "kernel_config": lambda: read_kernel_config(root),
+        "modules": lambda: read_modules(root, (*MODULES, *modules)),
+        "ofed": lambda: read_ofed(root),
+        "selinux": lambda: read_selinux(root),
+        "units": lambda: read_units(root),
+        "kernel_log": lambda: read_kernel_log(root),
+        "config_spaces": lambda: save_config_spaces(root, config),
+    }
+    values = ask(sources, out, deadline_s)
+    told = [] if os.geteuid() == 0 else [f"run by uid {os.geteuid()}, not by root"]
+    told += [line for name, value in values.items() for line in complaints(value, name)]
+    if "lines" in values["kernel_log"]:
+        told += [f"kernel_log: {gap}" for gap in values["kernel_log"]["gaps"]]
+        values["kernel_log"] = values["kernel_log"]["lines"]
+    values = {"version": VERSION, "ran_at_s": time.time(), "complaints": told, **values}
+    write(out / HOST_FILE, json.dumps(values, indent=1).encode())
+    return values
+
+
+def make_folders(out: Path) -> Path:
+    """Makes ``out`` and its folder of configuration spaces, empty of those of an earlier time."""
+    config = out / CONFIG_FOLDER
+    for folder in (out, config):
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            folder.chmod(0o755)
+    for path in config.iterdir():
+        if SLOT.fullmatch(path.name):
+            path.unlink()
+    return config
+
+
+def complaints(value: Any, place: str) -> Iterator[str]:
+    """Every value that could not be read, with its place."""
+    if isinstance(value, dict) and set(value) == {"unreadable"}:
+        yield f"{place}: {value['unreadable']}"
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from complaints(part, f"{place}: {key}")
