@@ -1,6 +1,6 @@
 # Each target is one command; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup image demo test lint types unit e2e bench lab-up lab-down
+.PHONY: help setup image demo test lint types unit e2e test-gpu bench lab-up lab-down
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -28,6 +28,9 @@ unit: ## tests without guests
 
 e2e: ## tests in the lab
 	scripts/test e2e
+
+test-gpu: ## tests on a real GPU, offline: PYTHON=... (3.11 to 3.13) WHEELS=... (what it lacks)
+	PYTHON="$(PYTHON)" WHEELS="$(WHEELS)" scripts/test-gpu
 
 bench: setup ## the numbers in benchmarks/; removes and rebuilds this project's container images
 	.venv/bin/python -m benchmarks --forget-images

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from gdrcheck.contradictions import CONTRADICTION
 from gdrcheck.findings.model import CODE_PATTERN
 from gdrcheck.nearest import did_you_mean, nearest
 from gdrcheck.yaml_lines import Complaint, KeyPath, dotted, quoted
@@ -31,6 +32,9 @@ def complaints(error: ValidationError, model: type[BaseModel]) -> tuple[Complain
     # Unknown keys first: a key that was only mistyped must not be called missing as well.
     details = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     for detail in details:
+        if detail["type"] == CONTRADICTION:
+            found |= {path: Complaint(path, text) for path, text in detail["ctx"]["problems"]}
+            continue
         path = _known_path(detail["loc"], root, unknown=detail["type"] == "extra_forbidden")
         if path in found or (detail["type"] == "missing" and path in mistyped):
             continue

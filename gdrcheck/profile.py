@@ -13,8 +13,10 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from gdrcheck.contradictions import CONTRADICTION, contradictions
 from gdrcheck.facts import DEVICE_NAME_PATTERN, LinkLayer
 from gdrcheck.findings.model import CodeName
 
@@ -56,12 +58,14 @@ class NicSelector(_Model):
 
     ``port`` is the port of the device that serves the rail. Left out it is port 1, and a device on
     which another port is active as well is an error, since nobody said which of them is meant.
+    ``gpu`` is the number of the rail's GPU, in PCI order; left out it is the closest one.
     """
 
     name: NamePattern | None = None
     slot: NamePattern | None = None
     netdev: NamePattern | None = None
     port: int | None = Field(default=None, ge=1, le=255)
+    gpu: int | None = Field(default=None, ge=0, le=63)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> NicSelector:
@@ -125,6 +129,109 @@ class Factors(_Model):
     pcie_limited_sink: float = Field(default=0.78, gt=0, le=1)
 
 
+Distance = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
+Pattern = Annotated[str, Field(min_length=1, max_length=200)]
+ModuleName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9_]{1,64}$",
+        json_schema_extra={"x-expected": "a module's name as in lsmod: a-z, 0-9 and _"},
+    ),
+]
+CudaVersion = Annotated[
+    str,
+    Field(
+        pattern=r"^\d{1,2}\.\d{1,2}$",
+        json_schema_extra={"x-expected": 'a version as text, for example "12.4"'},
+    ),
+]
+
+
+# The speeds that PCI Express has, generations 1 to 6, in GT/s.
+LINK_SPEEDS_GTS = (2.5, 5.0, 8.0, 16.0, 32.0, 64.0)
+
+
+def _link_speed(value: float) -> float:
+    if value not in LINK_SPEEDS_GTS:
+        speeds = ", ".join(f"{speed:g}" for speed in LINK_SPEEDS_GTS)
+        raise ValueError(f"is {value:g}; expected one of {speeds}")
+    return value
+
+
+LinkSpeed = Annotated[
+    float,
+    AfterValidator(_link_speed),
+    Field(json_schema_extra={"enum": list(LINK_SPEEDS_GTS)}),
+]
+
+
+class PciLink(_Model):
+    """The least that a PCI Express link must have come up with: GT/s and lanes."""
+
+    speed_gts: LinkSpeed | None = None
+    width: Literal[1, 2, 4, 8, 16] | None = None
+
+
+class Expect(_Model):
+    """Expected values of the software and the platform. One that is left out is not judged.
+
+    Texts are shell patterns, but ``cuda``, the least version that the driver supports.
+    ``firmware`` is of the NICs that serve rails, as the driver says it; ``command_line`` lists
+    words that the kernel's command line must have; ``modules`` those that must be loaded.
+    ``mtu_bytes`` is the least active MTU of a rail's port, ``rail_distance`` the farthest that a
+    rail's GPU and NIC may be apart. ``acs_redirect`` is about every bridge above them.
+    """
+
+    os: Pattern | None = None
+    kernel: Pattern | None = None
+    command_line: tuple[Pattern, ...] = ()
+    modules: tuple[ModuleName, ...] = ()
+    iommu: Literal["off", "passthrough", "translated"] | None = None
+    ofed: Pattern | None = None
+    firmware: Pattern | None = None
+    driver: Pattern | None = None
+    cuda: CudaVersion | None = None
+    open_module: bool | None = None
+    fabric_manager: Literal["active", "absent"] | None = None
+    mig: Literal["enabled", "disabled"] | None = None
+    bar1_bytes: int | None = Field(default=None, ge=1)
+    mtu_bytes: Literal[256, 512, 1024, 2048, 4096] | None = None
+    rail_distance: Distance | None = None
+    nic_link: PciLink | None = None
+    gpu_link: PciLink | None = None
+    acs_redirect: Literal["off", "on"] | None = None
+    relaxed_ordering: bool | None = None
+    max_payload_bytes: Literal[128, 256, 512, 1024, 2048, 4096] | None = None
+    max_read_request_bytes: Literal[128, 256, 512, 1024, 2048, 4096] | None = None
+
+    def about_gpus(self) -> tuple[str, ...]:
+        """The promised keys that mean nothing on a node without GPUs, in this order."""
+        keys = (
+            "driver",
+            "cuda",
+            "open_module",
+            "fabric_manager",
+            "mig",
+            "bar1_bytes",
+            "rail_distance",
+            "gpu_link",
+        )
+        return tuple(key for key in keys if getattr(self, key) is not None)
+
+    def needs_collector(self) -> tuple[str, ...]:
+        """The promised keys that only the host collector can read, dotted, in this order."""
+        keys = {
+            "os": self.os,
+            "ofed": self.ofed,
+            "fabric_manager": self.fabric_manager,
+            "acs_redirect": self.acs_redirect,
+            "relaxed_ordering": self.relaxed_ordering,
+            "max_payload_bytes": self.max_payload_bytes,
+            "max_read_request_bytes": self.max_read_request_bytes,
+        }
+        return tuple(f"expect.{key}" for key, value in keys.items() if value is not None)
+
+
 class Waiver(_Model):
     """A finding that the owner accepts until a day. ``where`` is a shell pattern over the place."""
 
@@ -151,17 +258,15 @@ class Profile(_Model):
     path_mtu: Literal[256, 512, 1024, 2048, 4096] | None = None
     factors: Factors = Factors()
     latency_limit_us: float | None = Field(default=None, gt=0)
+    expect: Expect = Expect()
     waivers: tuple[Waiver, ...] = ()
 
     @model_validator(mode="after")
-    def _gid_fits_link_layer(self) -> Profile:
-        link_layer = self.rails.link_layer if self.rails else None
-        fitting = {"infiniband": ("IB", "auto"), "ethernet": ("RoCE v2", "RoCE v1", "auto")}
-        if link_layer is not None and self.gid.type not in fitting[link_layer]:
-            raise ValueError(
-                f"gid.type {self.gid.type} does not exist on rails.link_layer {link_layer}; "
-                f"expected one of {', '.join(fitting[link_layer])}"
-            )
+    def _no_contradiction(self) -> Profile:
+        found = tuple(contradictions(self))
+        if found:
+            text = "; ".join(text for _, text in found)
+            raise PydanticCustomError(CONTRADICTION, "{text}", {"text": text, "problems": found})
         return self
 
     def missing_core(self) -> tuple[str, ...]:

@@ -1,20 +1,26 @@
-"""Rails of a node: which NIC serves which rail, from the profile and the facts."""
+"""Rails of a node: which NIC and which GPU serve which rail, from the profile and the facts."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from gdrcheck.facts import Facts, RdmaDevice
+from gdrcheck import topology
+from gdrcheck.facts import Facts, PciFunction, RdmaDevice, Unreadable
+from gdrcheck.facts.pci import slot_order
 from gdrcheck.findings.model import Where
-from gdrcheck.profile import NicSelector, Profile, Rails
+from gdrcheck.profile import Distance, NicSelector, Profile, Rails
 
 
 @dataclass(frozen=True, slots=True)
 class Rail:
     """One rail. ``nic`` is the device's name, or the promised one when ``missing`` says why.
 
-    ``named_port`` is the port that the profile names, None when it leaves that open.
+    ``named_port`` is the port that the profile names, None when it leaves that open. ``gpu`` is
+    ``gpuN``, the N-th of NVIDIA's GPUs in PCI order, and ``gpu_slot`` its slot; both None when the
+    profile promises no GPUs or none is left for this rail. ``distance`` is between GPU and NIC,
+    None when it is unknown.
     """
 
     id: int
@@ -24,6 +30,8 @@ class Rail:
     device: RdmaDevice | None
     missing: str | None = None
     named_port: int | None = None
+    gpu_slot: str | None = None
+    distance: Distance | None = None
 
     @property
     def port(self) -> int:
@@ -32,7 +40,12 @@ class Rail:
 
     @property
     def where(self) -> Where:
-        """The place of this rail in findings and case names."""
+        """The place of this rail's NIC in findings and case names."""
+        return Where(node=self.node, nic=self.nic)
+
+    @property
+    def where_with_gpu(self) -> Where:
+        """The place of the rail as a whole: its GPU and its NIC."""
         return Where(node=self.node, gpu=self.gpu, nic=self.nic)
 
 
@@ -58,24 +71,34 @@ def resolve(profile: Profile, facts: Facts) -> tuple[Rail, ...]:
     Rail i is the device that the i-th selector names, if there is one selector for each rail and
     none has a wildcard: then a device that is missing does not move the others to other rails. Else
     the devices are taken in PCI order. Devices beyond the promised count get no rail; judging the
-    count is the checks' business.
+    count is the checks' business. Each rail gets the GPU that the profile names, or the closest one
+    that is left, so that all rails together are as close as can be.
     """
     if profile.rails is None:
         return ()
+    return _with_gpus(_with_nics(profile.rails, profile, facts), profile, facts)
+
+
+def _with_nics(promised: Rails, profile: Profile, facts: Facts) -> tuple[Rail, ...]:
     selected = selected_devices(profile, facts)
-    if len(profile.rails.nics) == profile.rails.count and all(
-        selector.literal for selector in profile.rails.nics
-    ):
-        return _in_order_of_selectors(profile.rails, facts.node, selected)
-    devices = selected[: profile.rails.count]
+    if named_in_order(promised):
+        return _in_order_of_selectors(promised, facts.node, selected)
+    devices = selected[: promised.count]
     rails = [
-        _rail(index, facts.node, device, _selector_of(device, profile.rails))
+        _rail(index, facts.node, device, _selector_of(device, promised))
         for index, device in enumerate(devices)
     ]
-    unmet = iter(_unmet_names(profile.rails.nics, devices))
-    for index in range(len(devices), profile.rails.count):
+    unmet = iter(_unmet_names(promised.nics, devices))
+    for index in range(len(devices), promised.count):
         rails.append(_missing(index, facts.node, next(unmet, f"rail{index}")))
     return tuple(rails)
+
+
+def named_in_order(promised: Rails) -> bool:
+    """Whether the i-th selector names the NIC of rail i."""
+    return len(promised.nics) == promised.count and all(
+        selector.literal for selector in promised.nics
+    )
 
 
 def _in_order_of_selectors(
@@ -92,6 +115,61 @@ def _in_order_of_selectors(
             left.remove(device)
             rails.append(_rail(index, node, device, selector))
     return tuple(rails)
+
+
+def _with_gpus(rails: tuple[Rail, ...], profile: Profile, facts: Facts) -> tuple[Rail, ...]:
+    if profile.gpus is None or not profile.gpus.count or isinstance(facts.pci, Unreadable):
+        return rails
+    gpus = dict(enumerate(facts.pci.nvidia_gpus))
+    chosen = _named_gpus(rails, profile)
+    left = [number for number in gpus if number not in chosen.values()]
+    # Closest pairs first, whichever rail they belong to. Of several that are as close, the one with
+    # the rail's own number: then a NIC that is missing does not move the others to other GPUs.
+    pairs = sorted(
+        (topology.rank(_distance(facts, rail, gpus[number])), number != rail.id, rail.id, number)
+        for rail in rails
+        if rail.id not in chosen
+        for number in left
+    )
+    for _, _, rail_id, number in pairs:
+        if rail_id not in chosen and number not in chosen.values():
+            chosen[rail_id] = number
+    return tuple(_with_gpu(rail, chosen.get(rail.id), gpus, facts) for rail in rails)
+
+
+def _named_gpus(rails: Sequence[Rail], profile: Profile) -> dict[int, int]:
+    """Rail id → number of the GPU that the profile names for it."""
+    if profile.rails is None:
+        return {}
+    named = {}
+    for rail in rails:
+        selector = _selector(rail, profile.rails)
+        if selector is not None and selector.gpu is not None:
+            named[rail.id] = selector.gpu
+    return named
+
+
+def _selector(rail: Rail, promised: Rails) -> NicSelector | None:
+    if named_in_order(promised):
+        return promised.nics[rail.id]
+    return None if rail.device is None else _selector_of(rail.device, promised)
+
+
+def _with_gpu(rail: Rail, number: int | None, gpus: dict[int, PciFunction], facts: Facts) -> Rail:
+    if number is None:
+        return rail
+    gpu = gpus.get(number)
+    if gpu is None:
+        return replace(rail, gpu=f"gpu{number}")
+    return replace(
+        rail, gpu=f"gpu{number}", gpu_slot=gpu.slot, distance=_distance(facts, rail, gpu)
+    )
+
+
+def _distance(facts: Facts, rail: Rail, gpu: PciFunction) -> Distance | None:
+    if rail.device is None or rail.device.slot is None:
+        return None
+    return topology.distance(facts, rail.device.slot, gpu.slot)
 
 
 def _selector_of(device: RdmaDevice, promised: Rails) -> NicSelector:
@@ -123,16 +201,15 @@ def _missing(index: int, node: str, name: str) -> Rail:
 def _matches(selector: NicSelector, device: RdmaDevice) -> bool:
     return any(
         selector.matches(name=device.name, slot=device.slot, netdev=netdev)
-        for netdev in device.netdevs or (None,)
+        for netdev in device.netdev_names or (None,)
     )
 
 
-def _order(device: RdmaDevice) -> tuple[list[int], list[int | str]]:
+def _order(device: RdmaDevice) -> tuple[tuple[int, ...], list[int | str]]:
     """PCI address first; then names with their numbers as numbers, so mlx5_10 follows mlx5_9."""
     parts = re.split(r"(\d+)", device.name)
     natural = [int(part) if part.isdecimal() else part for part in parts]
-    slot = [int(part, 16) for part in re.split("[:.]", device.slot)] if device.slot else []
-    return slot, natural
+    return slot_order(device.slot) if device.slot else (), natural
 
 
 def _unmet_names(selectors: tuple[NicSelector, ...], devices: tuple[RdmaDevice, ...]) -> list[str]:

@@ -15,6 +15,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Name of the schema: where its model is. Named, not imported, so that listing them stays fast.
 MODELS = {
     "catalogue": ("gdrcheck.findings.model", "Entry"),
+    "counters": ("gdrcheck.facts", "CountersAfter"),
     "events": ("gdrcheck.results.events", "Event"),
     "facts": ("gdrcheck.facts", "Facts"),
     "finding": ("gdrcheck.findings.model", "Finding"),
@@ -23,6 +24,7 @@ MODELS = {
     "rendezvous": ("gdrcheck.pairing.rendezvous", "RendezvousResult"),
     "run": ("gdrcheck.run", "RunSpec"),
     "summary": ("gdrcheck.results.summary", "Summary"),
+    "topology": ("gdrcheck.show.matrix", "Topology"),
 }
 
 

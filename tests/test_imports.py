@@ -14,17 +14,20 @@ PACKAGE = ROOT / "gdrcheck"
 PURE = "pure"
 # What each room may import of the others, beside itself.
 ALLOWED = {
-    PURE: {"findings"},
+    PURE: {"findings", "facts"},
+    "facts": set(),
     "findings": {PURE},
-    "probes": {PURE, "findings"},
-    "verbs": {PURE, "findings"},
-    "pairing": {PURE, "findings", "probes", "verbs"},
-    "results": {PURE, "findings", "pairing"},
-    "node": {PURE, "findings", "probes", "pairing", "results"},
+    "rules": {PURE, "findings", "facts"},
+    "show": {PURE, "findings", "facts"},
+    "probes": {PURE, "findings", "facts"},
+    "verbs": {PURE, "findings", "facts"},
+    "pairing": {PURE, "findings", "facts", "probes", "verbs"},
+    "results": {PURE, "findings", "facts", "rules", "pairing"},
+    "node": {PURE, "findings", "facts", "probes", "pairing", "results"},
 }
 # The ends where everything comes together; nobody imports them but the entry point.
-TOP = {"cli", "__main__", "prepare", "schemas"}
-DRIVERS = {"pyverbs": "verbs", "cuda": "gpu", "pynvml": "gpu"}
+TOP = {"cli", "__main__", "commands", "prepare", "schemas"}
+DRIVERS = {"pyverbs": "verbs", "cuda": "gpu", "pynvml": "probes"}
 
 
 def modules() -> list[Path]:

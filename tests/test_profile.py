@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pydantic import ValidationError
 
-from gdrcheck.profile import Gpus, NicSelector, Profile, Rails
+from gdrcheck.profile import Expect, Gpus, NicSelector, Profile, Rails
 
 RAILS = Rails(
     count=1, nics=(NicSelector(name="mlx5_*"),), port_rate_gbps=400, link_layer="ethernet"
@@ -57,6 +59,68 @@ def test_missing_core_names_each_key_left_out(profile: Profile, missing: tuple[s
 def test_gid_type_must_exist_on_the_link_layer() -> None:
     with pytest.raises(ValidationError, match="does not exist on rails"):
         Profile.model_validate({"rails": RAILS.model_dump(), "gid": {"type": "IB"}})
+
+
+H200S = {"count": 2, "model": "NVIDIA H200"}
+
+
+def rails_with_gpus(*gpus: int | None) -> dict[str, object]:
+    nics = [{"name": f"mlx5_{index}", "gpu": gpu} for index, gpu in enumerate(gpus)]
+    return {"count": len(gpus), "nics": nics}
+
+
+@pytest.mark.parametrize("gpus", [H200S, None])
+def test_each_rail_may_name_a_gpu_of_its_own(gpus: dict[str, object] | None) -> None:
+    profile = Profile.model_validate({"gpus": gpus, "rails": rails_with_gpus(1, 0, None)})
+    assert profile.rails is not None
+    assert [nic.gpu for nic in profile.rails.nics] == [1, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "named", "said"),
+    [
+        (H200S, (0, 2), r"is 2, but gpus\.count is 2; expected 0 to 1"),
+        ({"count": 0}, (0,), r"is 0, but gpus\.count is 0; expected GPUs, or no gpu"),
+        ({"count": 1, "model": "x"}, (1,), r"gpus\.count is 1; expected 0$"),
+        (H200S, (1, 1), r"is 1, as for rails\.nics\[0\]; expected each GPU once"),
+        (None, (1, 1), r"is 1, as for rails\.nics\[0\]"),
+    ],
+)
+def test_gpus_of_rails_that_cannot_be_are_refused(
+    gpus: dict[str, object] | None, named: tuple[int, ...], said: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Profile.model_validate({"gpus": gpus, "rails": rails_with_gpus(*named)})
+    (error,) = caught.value.errors()
+    assert re.search(said, error["msg"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("driver", "580.*"),
+        ("cuda", "12.4"),
+        ("open_module", False),
+        ("fabric_manager", "absent"),
+        ("mig", "disabled"),
+        ("bar1_bytes", 1),
+        ("rail_distance", "SYS"),
+        ("gpu_link", {}),
+    ],
+)
+def test_no_value_of_a_gpu_is_expected_where_none_is_promised(key: str, value: object) -> None:
+    expect = {key: value, "kernel": "6.8*"}
+    with pytest.raises(ValidationError, match=rf"is about GPUs.*or no {key} "):
+        Profile.model_validate({"gpus": {"count": 0}, "expect": expect})
+    assert Profile.model_validate({"gpus": H200S, "expect": expect}).expect.kernel == "6.8*"
+
+
+def test_what_only_the_collector_reads_is_named() -> None:
+    assert Expect(kernel="6.8*").needs_collector() == ()
+    assert Expect(relaxed_ordering=False, os="Debian*").needs_collector() == (
+        "expect.os",
+        "expect.relaxed_ordering",
+    )
 
 
 def test_digest_is_equal_for_equal_promises_only() -> None:

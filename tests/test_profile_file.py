@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 from textwrap import dedent
@@ -105,7 +106,32 @@ def test_all_problems_of_a_file_are_reported_at_once_in_its_order() -> None:
             "link_layer: ethernet\n",
             "p.yml:1: link_layer: unknown key; expected one of gpus, rails, registration, matrix, "
             "pairs, cross_rail, modes, gid, traffic_class, service_level, pkey, path_mtu, factors, "
-            "latency_limit_us, waivers; did you mean rails.link_layer?",
+            "latency_limit_us, expect, waivers; did you mean rails.link_layer?",
+        ),
+        (
+            "expect: {kernal: 6.8*}\n",
+            "p.yml:1: expect.kernal: unknown key; did you mean kernel?",
+        ),
+        (
+            "expect: {cuda: 12.4}\n",
+            'p.yml:1: expect.cuda: is 12.4; expected a version as text, for example "12.4"',
+        ),
+        (
+            "expect: {modules: [ib-core]}\n",
+            'p.yml:1: expect.modules[0]: is "ib-core"; '
+            "expected a module's name as in lsmod: a-z, 0-9 and _",
+        ),
+        (
+            "expect: {nic_link: {speed_gts: 30}}\n",
+            "p.yml:1: expect.nic_link.speed_gts: is 30; expected one of 2.5, 5, 8, 16, 32, 64",
+        ),
+        (
+            "expect: {nic_link: {width: 12}}\n",
+            "p.yml:1: expect.nic_link.width: is 12; expected one of 1, 2, 4, 8, 16",
+        ),
+        (
+            "expect: {rail_distance: SISTER}\n",
+            'p.yml:1: expect.rail_distance: is "SISTER"; expected one of PIX, PXB, PHB, NODE, SYS',
         ),
         (
             "gpus: {count: 8}\n",
@@ -127,6 +153,48 @@ def test_all_problems_of_a_file_are_reported_at_once_in_its_order() -> None:
 )
 def test_one_mistake_gives_one_line(text: str, problem: str) -> None:
     assert problems(text) == (problem,)
+
+
+def test_contradicting_promises_are_told_at_once_each_at_its_line() -> None:
+    assert problems(
+        """\
+        gpus: {count: 2, model: NVIDIA H200}
+        rails:
+          count: 4
+          nics:
+            - {name: mlx5_0, gpu: 1}
+            - {name: mlx5_1, gpu: 1}
+            - {name: mlx5_2, gpu: 2}
+            - {name: mlx5_1*, gpu: 0}
+          link_layer: infiniband
+        gid: {type: RoCE v2}
+        """
+    ) == (
+        "p.yml:6: rails.nics[1].gpu: is 1, as for rails.nics[0]; expected each GPU once",
+        "p.yml:7: rails.nics[2].gpu: is 2, but gpus.count is 2; expected 0 to 1",
+        "p.yml:8: rails.nics[3].gpu: goes with one NIC, but name mlx5_1* may be several; name one",
+        "p.yml:10: gid.type: RoCE v2 does not exist on rails.link_layer infiniband; "
+        "expected one of IB, auto",
+    )
+
+
+def test_what_is_expected_of_gpus_needs_gpus() -> None:
+    text = """        gpus: {count: 0}
+        expect:
+          kernel: 6.8*
+          driver: 580.*
+          fabric_manager: active
+          rail_distance: PIX
+        """
+    assert problems(text) == tuple(
+        f"p.yml:{line}: expect.{key}: is about GPUs, but gpus.count is 0; "
+        f"expected GPUs, or no {key}"
+        for line, key in ((4, "driver"), (5, "fabric_manager"), (6, "rail_distance"))
+    )
+    assert problems("expect: {rail_distance: PIX}\n") == (
+        "p.yml:1: expect.rail_distance: is between a rail's GPU and its NIC, but gpus is left out; "
+        "expected gpus, or no rail_distance",
+    )
 
 
 @pytest.mark.parametrize("text", ['"a\\nb\\x1b": 1\n', 'matrix: "a\\nb\\u2028\\x9b"\n'])
@@ -200,6 +268,31 @@ def test_profile_names_are_the_files_that_exist(tmp_path: Path) -> None:
     for name in ("b.yml", "a.yml", ".c.yml", "d.txt"):
         (tmp_path / name).touch()
     assert profile_names((tmp_path, tmp_path / "none")) == ("a", "b")
+
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "inventory.example/profiles"
+
+
+def uncommented(text: str, key: str) -> str:
+    """``text`` with the block of ``key``, which is a comment there, made real."""
+    before, found, block = text.partition(f"\n# {key}:\n")
+    lines = block.partition("\n\n")[0].splitlines()
+    return "\n".join([before, f"{key}:" if found else "", *(line[2:] for line in lines), ""])
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yml")), ids=lambda path: path.stem)
+def test_examples_are_valid_also_with_what_they_show_as_comment(path: Path) -> None:
+    assert load_profile(path, TODAY).missing_core() == ()
+    shown = parse_profile(uncommented(path.read_text(), "expect"), path.name, TODAY)
+    assert shown.expect.model_fields_set
+
+
+def test_an_example_explains_every_value_to_expect_and_who_can_read_it() -> None:
+    text = (EXAMPLES / "h200_ib.yml").read_text()
+    expect = parse_profile(uncommented(text, "expect"), "example", TODAY).expect
+    assert expect.model_fields_set == set(type(expect).model_fields)
+    starred = re.findall(r"^#   (\w+):.*# \*", text, re.MULTILINE)
+    assert tuple(f"expect.{key}" for key in starred) == expect.needs_collector()
 
 
 def outcome_of(text: str) -> Profile | InputError:

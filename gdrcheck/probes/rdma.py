@@ -1,7 +1,8 @@
-"""RDMA devices and their ports as sysfs shows them.
+"""RDMA devices as sysfs shows them, each with what libibverbs made of it.
 
-Layout: Documentation/ABI/stable/sysfs-class-infiniband in the kernel sources. A software device
-(rdma_rxe, siw) has no ``device`` link; its file ``parent`` names the netdev it sits on.
+Layout: Documentation/ABI/stable/sysfs-class-infiniband in the kernel sources. A software device has
+no PCI function of its own: rdma_rxe names the netdev it sits on in a file ``parent``; siw links to
+that netdev's function as if it were its own, and says what it is in ``node_desc``.
 """
 
 from __future__ import annotations
@@ -9,44 +10,63 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gdrcheck.facts import DEVICE_NAME_PATTERN, GidEntry, LinkLayer, Port, RdmaDevice, Unreadable
-from gdrcheck.probes.reading import list_names, read_number, read_text
+from gdrcheck.facts import SLOT_PATTERN, Netdev, RdmaDevice, Unreadable, VerbsDevice
+from gdrcheck.probes import netdevs
+from gdrcheck.probes.names import CLASS, device_names
+from gdrcheck.probes.netdevs import Subnets, read_netdev, read_subnets
+from gdrcheck.probes.ports import optional_text, read_ports
+from gdrcheck.probes.reading import list_names, read_text
 
-LINK_LAYERS: dict[str, LinkLayer] = {"InfiniBand": "infiniband", "Ethernet": "ethernet"}
-ZERO_GID = ":".join(["0000"] * 8)
-SLOT = re.compile(r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+SIW_DESCRIPTION = "Software iWARP stack"  # SIW_NODE_DESC_COMMON of Linux drivers/infiniband/sw/siw
 
 
-def read_devices(root: Path) -> tuple[RdmaDevice, ...] | Unreadable:
+def read_devices(
+    root: Path, survey: tuple[VerbsDevice, ...] | Unreadable
+) -> tuple[RdmaDevice, ...] | Unreadable:
     """Every RDMA device below ``root``, by name; an empty tuple when the subsystem has none.
 
-    Unreadable as a whole when a device has a name that cannot be used.
+    ``survey`` is what libibverbs answered for them. Unreadable as a whole when a device has a name
+    that cannot be used.
     """
-    base = root / "sys/class/infiniband"
-    if not base.is_dir() and (root / "sys/class").is_dir():
-        return ()
-    names = list_names(base)
+    names = device_names(root)
     if isinstance(names, Unreadable):
         return names
-    for name in names:
-        # Such a name would be taken for something else in paths and in the names of cases.
-        if not re.fullmatch(DEVICE_NAME_PATTERN, name):
-            return Unreadable(unreadable=f"{base.name}: {name!r} is no plain device name")
     uverbs = _uverbs_by_device(root)
-    return tuple(_read_device(base / name, root, uverbs) for name in names)
+    subnets = read_subnets(root)
+    return tuple(
+        _read_device(root / CLASS / name, root, uverbs, subnets, _answer(name, survey))
+        for name in names
+    )
 
 
-def _read_device(path: Path, root: Path, uverbs: dict[str, str]) -> RdmaDevice:
-    software = not (path / "device").exists()
+def _answer(name: str, survey: tuple[VerbsDevice, ...] | Unreadable) -> VerbsDevice | Unreadable:
+    if isinstance(survey, Unreadable):
+        return survey
+    found = next((device for device in survey if device.name == name), None)
+    return found or Unreadable(unreadable=f"libibverbs was not asked about {name}")
+
+
+def _read_device(
+    path: Path,
+    root: Path,
+    uverbs: dict[str, str],
+    subnets: Subnets | Unreadable,
+    verbs: VerbsDevice | Unreadable,
+) -> RdmaDevice:
+    below = _netdev_below(path)
+    software = below is not None or not _exists(path / "device") or _is_siw(path)
     absent = Unreadable(unreadable="no uverbs device in /sys/class/infiniband_verbs")
     return RdmaDevice(
         name=path.name,
-        driver=_driver(path, software),
-        slot=_slot(path, root, software),
-        netdevs=_netdevs(path, software),
+        driver="software" if software else _driver(path),
+        slot=_slot(path if below is None else root / "sys/class/net" / below),
+        netdevs=_netdevs(path, root, below, subnets),
         uverbs=uverbs.get(path.name, absent),
         software=software,
-        ports=_ports(path / "ports"),
+        firmware=optional_text(path / "fw_ver"),
+        board=optional_text(path / "board_id"),
+        ports=read_ports(path),
+        verbs=verbs,
     )
 
 
@@ -63,108 +83,52 @@ def _uverbs_by_device(root: Path) -> dict[str, str]:
     return found
 
 
-def _driver(path: Path, software: bool) -> str | Unreadable:
-    if software:
-        return "software"
+def _netdev_below(path: Path) -> str | None:
+    """The netdev that a rxe device sits on; None for every other device."""
+    parent = read_text(path / "parent")
+    return parent if isinstance(parent, str) and netdevs.NAME.fullmatch(parent) else None
+
+
+def _is_siw(path: Path) -> bool:
+    description = read_text(path / "node_desc")
+    return isinstance(description, str) and description.startswith(SIW_DESCRIPTION)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _driver(path: Path) -> str | Unreadable:
     link = path / "device/driver"
-    if not link.exists():
+    if not _exists(link):
         return Unreadable(unreadable="device/driver: no such link")
     return link.resolve().name
 
 
-def _slot(path: Path, root: Path, software: bool) -> str | None:
-    """The PCI function below the device: its own, or that of the netdev a software device uses."""
+def _slot(path: Path) -> str | None:
+    """The nearest PCI function at or above what ``path``'s ``device`` link points to."""
     link = path / "device"
-    if software:
-        parent = read_text(path / "parent")
-        if isinstance(parent, Unreadable):
-            return None
-        link = root / "sys/class/net" / parent / "device"
-    if not link.exists():
+    if not _exists(link):
         return None
     for part in reversed(link.resolve().parts):
-        if SLOT.match(part):
+        if re.fullmatch(SLOT_PATTERN, part):
             return part
     return None
 
 
-def _netdevs(path: Path, software: bool) -> tuple[str, ...]:
-    if software:
-        parent = read_text(path / "parent")
-        return () if isinstance(parent, Unreadable) else (parent,)
+def _netdevs(
+    path: Path, root: Path, below: str | None, subnets: Subnets | Unreadable
+) -> tuple[Netdev, ...]:
+    if below is not None:
+        return (read_netdev(root / "sys/class/net" / below, subnets),)
     names = list_names(path / "device/net")
-    return () if isinstance(names, Unreadable) else names
-
-
-def _ports(path: Path) -> tuple[Port, ...]:
-    names = list_names(path)
     if isinstance(names, Unreadable):
         return ()
-    numbers = sorted(int(name) for name in names if name.isdecimal())
-    return tuple(_read_port(path / str(number), number) for number in numbers)
-
-
-def _read_port(path: Path, number: int) -> Port:
-    return Port(
-        number=number,
-        state=_word(path / "state"),
-        physical_state=_word(path / "phys_state"),
-        rate_gbps=_rate_gbps(path / "rate"),
-        link_layer=_link_layer(path / "link_layer"),
-        lid=read_number(path / "lid"),
-        sm_lid=read_number(path / "sm_lid"),
-        gids=_gids(path),
+    return tuple(
+        read_netdev(path / "device/net" / name, subnets)
+        for name in names
+        if netdevs.NAME.fullmatch(name)
     )
-
-
-def _word(path: Path) -> str | Unreadable:
-    """``ACTIVE`` of ``4: ACTIVE``."""
-    text = read_text(path)
-    if isinstance(text, Unreadable):
-        return text
-    number, colon, word = text.partition(":")
-    if not colon or not number.strip().isdecimal() or not word.strip():
-        return Unreadable(unreadable=f"{path.name}: unknown form {text[:40]!r}")
-    return word.strip()
-
-
-def _rate_gbps(path: Path) -> float | Unreadable:
-    """400.0 of ``400 Gb/sec (4X NDR)``."""
-    text = read_text(path)
-    if isinstance(text, Unreadable):
-        return text
-    match = re.match(r"^(\d{1,6}(?:\.\d{1,3})?) Gb/sec\b", text)
-    if match is None:
-        return Unreadable(unreadable=f"{path.name}: unknown form {text[:40]!r}")
-    return float(match.group(1))
-
-
-def _link_layer(path: Path) -> LinkLayer | Unreadable:
-    text = read_text(path)
-    if isinstance(text, Unreadable):
-        return text
-    layer = LINK_LAYERS.get(text)
-    return layer or Unreadable(unreadable=f"{path.name}: unknown link layer {text[:40]!r}")
-
-
-def _gids(path: Path) -> tuple[GidEntry, ...] | Unreadable:
-    """The populated slots. A slot whose type or netdev reads EINVAL is unpopulated: normal."""
-    names = list_names(path / "gids")
-    if isinstance(names, Unreadable):
-        return names
-    entries = []
-    for index in sorted(int(name) for name in names if name.isdecimal()):
-        gid = read_text(path / "gids" / str(index))
-        if isinstance(gid, Unreadable) or gid == ZERO_GID:
-            continue
-        kind = read_text(path / "gid_attrs/types" / str(index))
-        netdev = read_text(path / "gid_attrs/ndevs" / str(index))
-        entries.append(
-            GidEntry(
-                index=index,
-                gid=gid,
-                type=kind if isinstance(kind, str) else "",
-                netdev=netdev if isinstance(netdev, str) else "",
-            )
-        )
-    return tuple(entries)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from gdrcheck.facts import Unreadable
 
+T = TypeVar("T")
 # No file that the probes read is larger; a hostile or broken tree must not fill the memory.
 MAX_BYTES = 64 * 1024
+MAX_DIGITS = 66
+
+
+def read_bytes(path: Path) -> bytes | Unreadable:
+    """The content of ``path``, or why not (errno name, larger than ``MAX_BYTES``)."""
+    try:
+        with open(path, "rb", opener=_open) as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        return _refused(path, error)
+    # A part of it could say what the whole does not.
+    too_large = Unreadable(unreadable=f"{path.name}: larger than {MAX_BYTES} bytes")
+    return data if len(data) <= MAX_BYTES else too_large
 
 
 def read_text(path: Path) -> str | Unreadable:
     """The stripped content of ``path``, or why not (errno name, binary, empty)."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES)
-    except OSError as error:
-        return Unreadable(unreadable=f"{path.name}: {os.strerror(error.errno or 0)}")
+    data = read_bytes(path)
+    if isinstance(data, Unreadable):
+        return data
     try:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -33,7 +49,8 @@ def read_number(path: Path, base: int = 0) -> int | Unreadable:
     if isinstance(text, Unreadable):
         return text
     try:
-        return int(text, base)
+        # 64 bits in any base; a longer one would not survive being written as JSON.
+        return int(text if len(text) <= MAX_DIGITS else "", base)
     except ValueError:
         return Unreadable(unreadable=f"{path.name}: {text[:40]!r} is not a number")
 
@@ -41,6 +58,56 @@ def read_number(path: Path, base: int = 0) -> int | Unreadable:
 def list_names(path: Path) -> tuple[str, ...] | Unreadable:
     """The sorted entries of a directory, or why it could not be listed."""
     try:
-        return tuple(sorted(entry.name for entry in path.iterdir()))
+        names = tuple(sorted(entry.name for entry in path.iterdir()))
     except OSError as error:
-        return Unreadable(unreadable=f"{path.name}: {os.strerror(error.errno or 0)}")
+        return _refused(path, error)
+    # Other names, which the kernel does not make, could not be written into the facts.
+    if not all(name.isprintable() for name in names):
+        return Unreadable(unreadable=f"{path.name}: holds a name that is not text")
+    return names
+
+
+def is_there(path: Path) -> bool | Unreadable:
+    """Whether ``path`` exists, or why that cannot be told.
+
+    False only when the folder that would hold it is there: a tree without its parent says nothing.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        return False if path.parent.is_dir() else _refused(path, error)
+    except OSError as error:
+        return _refused(path, error)
+    return True
+
+
+def matched(path: Path, pattern: re.Pattern[str]) -> re.Match[str] | Unreadable:
+    """Where ``pattern`` matches in the text of ``path``, or why it does not."""
+    text = read_text(path)
+    if isinstance(text, Unreadable):
+        return text
+    found = pattern.search(text)
+    return found or Unreadable(unreadable=f"{path.name}: unknown form {text[:40]!r}")
+
+
+def shaped(value: Any, shape: TypeAdapter[T], name: str) -> T | Unreadable:
+    """A JSON value as ``shape``, or Unreadable, under ``name``, when it is of another form.
+
+    An ``Unreadable`` is returned as it is.
+    """
+    if isinstance(value, Unreadable):
+        return value
+    try:
+        return shape.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return Unreadable(unreadable=f"{name}: {first['msg'][:200]}")
+
+
+def _open(path: str, flags: int) -> int:
+    # A captured tree may hold anything: to open a pipe must not wait for a writer.
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _refused(path: Path, error: OSError) -> Unreadable:
+    return Unreadable(unreadable=f"{path.name}: {os.strerror(error.errno or 0)}")
