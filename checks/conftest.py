@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from gdrcheck import gates, rails, run
-from gdrcheck.facts import Facts
+from gdrcheck.facts import Facts, Unreadable
 from gdrcheck.findings.model import Where
-from gdrcheck.outcome import Blocked
+from gdrcheck.outcome import Blocked, NotPromised
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
+from gdrcheck.rules.driver import expected_modules, provider_missing
+from gdrcheck.rules.ports import absence_causes
 
 if TYPE_CHECKING:
     from gdrcheck.verbs.device import Device
 
 
 # A file that is not named here comes after these.
-LEVELS = {"check_ports": 0, "check_verbs": 1, "check_memory": 2}
+LEVELS = {
+    "check_host": 0,
+    "check_driver": 1,
+    "check_gpus": 2,
+    "check_pci": 3,
+    "check_ports": 4,
+    "check_verbs": 5,
+    "check_memory": 6,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedGpu:
+    """A GPU that the profile promises: the N-th in PCI order. ``slot`` None: it is not there."""
+
+    number: int
+    where: Where
+    slot: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedModule:
+    """A kernel module that must be loaded on this node."""
+
+    name: str
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Stands for the parameters of a check whose subject the profile does not promise."""
+
+    where: Where
+    reason: str
 
 
 class NodeCase:
@@ -51,18 +87,49 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One case for the node, or one for each rail that the profile promises."""
+    """One case for the node, or for each rail, rail with its GPU, GPU or module of the profile."""
     name = metafunc.config.getoption("--gdrcheck-node")
     if "node" in metafunc.fixturenames:
         metafunc.parametrize("node", [pytest.param(NodeCase(name), id=name)])
-    if "rail" in metafunc.fixturenames:
-        profile = _spec(metafunc.config).profile_of(name)
-        cases = rails.resolve(profile, _facts(metafunc.config))
-        mark = metafunc.definition.get_closest_marker("method")
-        method = f", {mark.args[0]}" if mark else ""
-        metafunc.parametrize(
-            "rail", [pytest.param(rail, id=rail.where.text() + method) for rail in cases]
+    if not {"rail", "gpu_rail", "gpu", "module"} & set(metafunc.fixturenames):
+        return
+    profile = _spec(metafunc.config).profile_of(name)
+    facts = _facts(metafunc.config)
+    cases = rails.resolve(profile, facts)
+    mark = metafunc.definition.get_closest_marker("method")
+    method = f", {mark.args[0]}" if mark else ""
+    _subjects(metafunc, "rail", [(one.where.text() + method, one) for one in cases], "rails")
+    gpus = _promised_gpus(profile, facts)
+    modules = [ExpectedModule(one, Where(node=name)) for one in expected_modules(profile)]
+    _subjects(metafunc, "gpu", [(one.where.text(), one) for one in gpus], "GPUs")
+    with_gpu = [(one.where_with_gpu.text(), one) for one in cases] if gpus else []
+    _subjects(metafunc, "gpu_rail", with_gpu, "rails" if gpus else "GPUs")
+    _subjects(metafunc, "module", [(f"{name}, {one.name}", one) for one in modules], "modules")
+
+
+def _subjects(
+    metafunc: pytest.Metafunc, fixture: str, subjects: Sequence[tuple[str, object]], what: str
+) -> None:
+    """A case for each of ``subjects``; with none, one case that says what is not promised."""
+    if fixture not in metafunc.fixturenames:
+        return
+    name = metafunc.config.getoption("--gdrcheck-node")
+    absent = Absent(Where(node=name), f"the profile promises no {what}")
+    params = [pytest.param(value, id=id_) for id_, value in subjects]
+    metafunc.parametrize(fixture, params or [pytest.param(absent, id=name)], indirect=True)
+
+
+def _promised_gpus(profile: Profile, facts: Facts) -> list[PromisedGpu]:
+    count = profile.gpus.count if profile.gpus else 0
+    there = () if isinstance(facts.pci, Unreadable) else facts.pci.nvidia_gpus
+    return [
+        PromisedGpu(
+            number=number,
+            where=Where(node=facts.node, gpu=f"gpu{number}"),
+            slot=there[number].slot if number < len(there) else None,
         )
+        for number in range(count)
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -83,16 +150,51 @@ def facts(pytestconfig: pytest.Config) -> Facts:
     return _facts(pytestconfig)
 
 
+def _promised(request: pytest.FixtureRequest) -> object:
+    if isinstance(request.param, Absent):
+        raise NotPromised(request.param.reason)
+    return request.param
+
+
 @pytest.fixture
-def present_rail(rail: Rail, facts: Facts) -> Rail:
-    """The rail, if it has its device; else the check is blocked."""
-    gates.require_device(rail, facts)
+def rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> Rail:
+    """A rail that the profile promises, if it tells which device serves it."""
+    rail = cast(Rail, _promised(request))
+    gates.require_told_apart(profile, facts)
     return rail
 
 
 @pytest.fixture
-def device(present_rail: Rail) -> Iterator[Device]:
+def gpu(request: pytest.FixtureRequest) -> PromisedGpu:
+    """A GPU that the profile promises."""
+    return cast(PromisedGpu, _promised(request))
+
+
+@pytest.fixture
+def gpu_rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> Rail:
+    """A rail of a node whose profile promises GPUs; ``gpu`` is None when none is left for it."""
+    rail = cast(Rail, _promised(request))
+    gates.require_told_apart(profile, facts)
+    return rail
+
+
+@pytest.fixture
+def module(request: pytest.FixtureRequest) -> ExpectedModule:
+    """A kernel module that must be loaded."""
+    return cast(ExpectedModule, _promised(request))
+
+
+@pytest.fixture
+def present_rail(rail: Rail, profile: Profile, facts: Facts) -> Rail:
+    """The rail, if it has its device; else the check is blocked."""
+    gates.require_device(rail, facts, absence_causes(rail, profile, facts))
+    return rail
+
+
+@pytest.fixture
+def device(present_rail: Rail, facts: Facts) -> Iterator[Device]:
     """The rail's device, open; if it does not open, the check is blocked."""
+    gates.block(provider_missing(present_rail, facts))
     from gdrcheck.verbs.device import open_device
     from gdrcheck.verbs.errors import VerbsError
 
@@ -105,7 +207,7 @@ def device(present_rail: Rail) -> Iterator[Device]:
 
 
 @pytest.fixture
-def active_rail(rail: Rail, facts: Facts) -> Rail:
+def active_rail(rail: Rail, profile: Profile, facts: Facts) -> Rail:
     """The rail, if its port is active; else the check is blocked."""
-    gates.require_active_port(rail, facts)
+    gates.require_active_port(rail, facts, absence_causes(rail, profile, facts))
     return rail

@@ -6,24 +6,27 @@ level is blocked by the same finding, so one cause gives one failure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from gdrcheck.facts import Facts, Port, Unreadable
 from gdrcheck.findings.model import Finding, Where
-from gdrcheck.outcome import Blocked, CheckFailure, NotPromised, ProbeError
+from gdrcheck.outcome import Blocked, CheckFailure, NotJudged, NotPromised, ProbeError
 from gdrcheck.profile import Profile
-from gdrcheck.rails import Rail, selected_devices
+from gdrcheck.rails import Rail, named_in_order, selected_devices
 
 T = TypeVar("T")
 
 
-def device_missing(rail: Rail, facts: Facts) -> Finding | None:
+def device_missing(rail: Rail, facts: Facts, causes: Sequence[Finding]) -> Finding | None:
     """PORT-DEVICE-MISSING when the profile promises a device for the rail and none is there.
 
-    ProbeError when the list of devices could not be read.
+    Blocked by the first of ``causes`` then: findings that keep RDMA devices away, such as a module
+    that is not loaded. ProbeError when the list of devices could not be read.
     """
     if rail.missing is None:
         return None
+    block(next(iter(causes), None))
     devices = readable(facts.rdma_devices, rail.where, "list of RDMA devices")
     present = ", ".join(device.name for device in devices)
     return Finding(
@@ -54,6 +57,14 @@ def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
     )
 
 
+def require_told_apart(profile: Profile, facts: Facts) -> None:
+    """Blocked when more devices match than there are rails, and nothing says which is which."""
+    if profile.rails is None or isinstance(facts.rdma_devices, Unreadable):
+        return
+    if not named_in_order(profile.rails):
+        block(devices_extra(profile, facts))
+
+
 def port_of(rail: Rail) -> Port:
     """The port of the device that serves the rail: the one that the profile names, else port 1.
 
@@ -76,11 +87,21 @@ def port_of(rail: Rail) -> Port:
 
 
 def port_not_active(rail: Rail) -> Finding | None:
-    """PORT-NOT-ACTIVE unless the port's state reads ACTIVE. ProbeError if it cannot be read."""
+    """PORT-NOT-ACTIVE or PORT-NO-SUBNET-MANAGER unless the port's state reads ACTIVE.
+
+    ProbeError if the state cannot be read.
+    """
     port = port_of(rail)
     state = readable(port.state, rail.where, "port state")
     if state == "ACTIVE":
         return None
+    if _waits_for_subnet_manager(port):
+        return Finding(
+            code="PORT-NO-SUBNET-MANAGER",
+            where=rail.where,
+            observed="state INIT, physical state LinkUp, LID of the subnet manager 0",
+            expected="a subnet manager has made the port ACTIVE",
+        )
     physical = port.physical_state
     return Finding(
         code="PORT-NOT-ACTIVE",
@@ -89,9 +110,14 @@ def port_not_active(rail: Rail) -> Finding | None:
         expected="state ACTIVE",
         evidence={
             "physical state": physical if isinstance(physical, str) else physical.unreadable,
-            "netdevs": " ".join(rail.device.netdevs) if rail.device else "",
+            "netdevs": " ".join(rail.device.netdev_names) if rail.device else "",
         },
     )
+
+
+def _waits_for_subnet_manager(port: Port) -> bool:
+    found = (port.link_layer, port.state, port.physical_state, port.sm_lid)
+    return found == ("infiniband", "INIT", "LinkUp", 0)
 
 
 def readable(value: T | Unreadable, where: Where, what: str) -> T:
@@ -103,15 +129,33 @@ def readable(value: T | Unreadable, where: Where, what: str) -> T:
     return value
 
 
-def require_device(rail: Rail, facts: Facts) -> None:
-    """Blocked unless the rail has its device."""
-    _block(device_missing(rail, facts))
+def judged(value: T | Unreadable, where: Where, what: str, *, promised: bool) -> T:
+    """``value`` of a built-in invariant or of a promise.
+
+    NotJudged when only the host collector could have read it, that one did not run, and the
+    profile does not promise it; ProbeError for every other unreadable value.
+    """
+    if isinstance(value, Unreadable) and value.privilege and not promised:
+        raise NotJudged(f"{what} is unreadable: {value.unreadable}")
+    return readable(value, where, what)
 
 
-def require_active_port(rail: Rail, facts: Facts) -> None:
-    """Blocked unless the rail has its device and the device's port is active."""
-    require_device(rail, facts)
-    _block(port_not_active(rail))
+def require_device(rail: Rail, facts: Facts, causes: Sequence[Finding]) -> None:
+    """Blocked unless the rail has its device; by one of ``causes``, if that is why."""
+    block(device_missing(rail, facts, causes))
+
+
+def require_active_port(rail: Rail, facts: Facts, causes: Sequence[Finding]) -> None:
+    """Blocked unless the rail has its device and the device's port is active.
+
+    Also when that could not be told, which is for the check of the port's state to report.
+    """
+    require_device(rail, facts, causes)
+    try:
+        finding = port_not_active(rail)
+    except ProbeError as error:
+        raise Blocked(f"error in port_active[{rail.where.text()}]") from error
+    block(finding)
 
 
 def fail(finding: Finding | None) -> None:
@@ -120,6 +164,7 @@ def fail(finding: Finding | None) -> None:
         raise CheckFailure(finding)
 
 
-def _block(finding: Finding | None) -> None:
+def block(finding: Finding | None) -> None:
+    """Blocked by ``finding``, or nothing when there is none."""
     if finding is not None:
         raise Blocked(f"{finding.code} at {finding.where.text()}")

@@ -23,7 +23,10 @@ def limited_by_memlock(length_bytes: int, limits: Limits) -> bool:
 
 
 def memlock_code(limits: Limits) -> str:
-    """The code for a too small limit: root was meant to have the capability, others the limit."""
+    """The code for a too small limit: root was meant to have the capability, others the limit.
+
+    The limit also when the user id is unreadable: that it is too small is certain.
+    """
     return "HOST-CAP-IPCLOCK" if limits.uid == 0 else "HOST-MEMLOCK-LIMIT"
 
 
@@ -73,10 +76,12 @@ def _finding(code: str, where: Where, length_bytes: int, text: str, limits: Limi
             "IPC_LOCK effective": {True: "yes", False: "no", None: "unreadable"}[
                 has_ipc_lock(limits)
             ],
-            "user id": str(limits.uid),
+            "user id": str(limits.uid) if isinstance(limits.uid, int) else "unreadable",
         },
     )
 
 
 def _limit(value: object) -> str:
-    return "unlimited" if value is None else f"{value} bytes" if isinstance(value, int) else "?"
+    if value is None:
+        return "unlimited"
+    return f"{value} bytes" if isinstance(value, int) else "unreadable"

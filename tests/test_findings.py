@@ -15,7 +15,13 @@ ROOT = Path(__file__).resolve().parents[1]
 # What a module of the catalogue may hold.
 AREAS_OF_MODULE = {
     "host": ("HOST",),
+    "drv": ("DRV",),
+    "gpu": ("GPU",),
+    "pci": ("PCI",),
     "port": ("PORT",),
+    "port_settings": ("PORT",),
+    "port_counters": ("PORT",),
+    "differences": ("PORT", "HOST"),
     "mr": ("MR",),
     "pair": ("PAIR",),
     "run": ("RUN",),

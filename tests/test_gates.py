@@ -2,79 +2,120 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-from gdrcheck import gates, probes
+from gdrcheck import gates
 from gdrcheck.facts import Facts, Unreadable
+from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Blocked, CheckFailure, NotPromised, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail, resolve
-from tests.probes import trees
+from tests import facts as builders
 
 TWO = Profile.model_validate(
     {"rails": {"count": 2, "nics": [{"name": "mlx5_0"}, {"name": "mlx5_1"}]}}
 )
 
 
-def tree(root: Path, **changes: str) -> tuple[Facts, tuple[Rail, ...]]:
-    trees.pci_nic(root, "mlx5_0", "0000:19:00.0", "eth1", **changes)
-    facts = probes.collect("a", root)
+def node(**changes: object) -> tuple[Facts, tuple[Rail, ...]]:
+    """A node with mlx5_0, ``changes`` made to its port; and the rails of TWO."""
+    device = builders.rdma_device(ports=(builders.port(**changes),))
+    facts = builders.facts(node="a", rdma_devices=(device,))
     return facts, resolve(TWO, facts)
 
 
-def test_a_present_active_device_passes_every_gate(tmp_path: Path) -> None:
-    facts, rails = tree(tmp_path)
-    assert gates.device_missing(rails[0], facts) is None
+def test_a_present_active_device_passes_every_gate() -> None:
+    facts, rails = node()
+    assert gates.device_missing(rails[0], facts, ()) is None
     assert gates.port_not_active(rails[0]) is None
-    gates.require_active_port(rails[0], facts)
+    gates.require_active_port(rails[0], facts, ())
 
 
-def test_a_missing_device_is_one_finding_and_blocks_by_its_code(tmp_path: Path) -> None:
-    facts, rails = tree(tmp_path)
-    finding = gates.device_missing(rails[1], facts)
+def test_a_missing_device_is_one_finding_and_blocks_by_its_code() -> None:
+    facts, rails = node()
+    finding = gates.device_missing(rails[1], facts, ())
     assert finding is not None
     assert (finding.code, finding.where.text()) == ("PORT-DEVICE-MISSING", "a/mlx5_1")
     assert "mlx5_0" in finding.observed
     with pytest.raises(Blocked, match=r"PORT-DEVICE-MISSING at a/mlx5_1"):
-        gates.require_active_port(rails[1], facts)
+        gates.require_active_port(rails[1], facts, ())
 
 
-def test_a_port_that_is_down_blocks_what_needs_it(tmp_path: Path) -> None:
-    facts, rails = tree(tmp_path, state="1: DOWN\n", phys_state="3: Disabled\n")
+def test_a_device_that_a_module_keeps_away_is_blocked_by_the_module() -> None:
+    facts, rails = node()
+    where = Where(node="a")
+    cause = Finding(code="DRV-MODULE-MISSING", where=where, observed="mlx5_ib", expected="loaded")
+    with pytest.raises(Blocked, match=r"by DRV-MODULE-MISSING at a$"):
+        gates.device_missing(rails[1], facts, (cause,))
+    with pytest.raises(Blocked, match=r"by DRV-MODULE-MISSING at a$"):
+        gates.require_active_port(rails[1], facts, (cause,))
+    assert gates.device_missing(rails[0], facts, (cause,)) is None
+
+
+def test_a_port_that_is_down_blocks_what_needs_it() -> None:
+    facts, rails = node(state="DOWN", physical_state="Disabled")
     finding = gates.port_not_active(rails[0])
     assert finding is not None
     assert (finding.code, finding.observed) == ("PORT-NOT-ACTIVE", "state DOWN")
     assert finding.evidence["physical state"] == "Disabled"
     with pytest.raises(Blocked, match=r"PORT-NOT-ACTIVE at a/mlx5_0"):
-        gates.require_active_port(rails[0], facts)
+        gates.require_active_port(rails[0], facts, ())
 
 
-def test_an_unreadable_port_is_an_error_not_a_finding(tmp_path: Path) -> None:
-    _, rails = tree(tmp_path, state="")
+WAITING = {"state": "INIT", "physical_state": "LinkUp", "link_layer": "infiniband", "sm_lid": 0}
+
+
+def test_an_infiniband_port_with_a_link_waits_for_a_subnet_manager() -> None:
+    facts, rails = node(**WAITING)
+    finding = gates.port_not_active(rails[0])
+    assert finding is not None
+    assert finding.code == "PORT-NO-SUBNET-MANAGER"
+    with pytest.raises(Blocked, match=r"PORT-NO-SUBNET-MANAGER at a/mlx5_0"):
+        gates.require_active_port(rails[0], facts, ())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "DOWN"},
+        {"state": "ARMED"},
+        {"physical_state": "Polling"},
+        {"sm_lid": 1},
+        {"sm_lid": Unreadable(unreadable="sm_lid: empty")},
+        {"link_layer": "ethernet"},
+    ],
+)
+def test_any_other_port_that_is_not_active_is_not_the_subnet_managers_fault(
+    change: dict[str, object],
+) -> None:
+    _, rails = node(**(WAITING | change))
+    finding = gates.port_not_active(rails[0])
+    assert finding is not None
+    assert finding.code == "PORT-NOT-ACTIVE"
+
+
+def test_an_unreadable_port_is_an_error_not_a_finding() -> None:
+    _, rails = node(state=Unreadable(unreadable="state: empty"))
     with pytest.raises(ProbeError, match="port state is unreadable"):
         gates.port_not_active(rails[0])
 
 
-def test_an_unreadable_list_of_devices_does_not_make_devices_missing(tmp_path: Path) -> None:
-    facts, rails = tree(tmp_path)
+def test_an_unreadable_list_of_devices_does_not_make_devices_missing() -> None:
+    facts, rails = node()
     blind = facts.model_copy(update={"rdma_devices": Unreadable(unreadable="denied")})
     with pytest.raises(ProbeError, match="denied"):
-        gates.device_missing(rails[1], blind)
+        gates.device_missing(rails[1], blind, ())
 
 
-def test_a_profile_without_rails_says_nothing_about_extra_devices(tmp_path: Path) -> None:
-    facts, _ = tree(tmp_path)
+def test_a_profile_without_rails_says_nothing_about_extra_devices() -> None:
+    facts, _ = node()
     with pytest.raises(NotPromised):
         gates.devices_extra(Profile(), facts)
 
 
-def test_more_devices_than_rails_is_a_finding(tmp_path: Path) -> None:
-    trees.pci_nic(tmp_path, "mlx5_0", "0000:19:00.0", "eth1")
-    trees.pci_nic(tmp_path, "mlx5_1", "0000:1a:00.0", "eth2")
-    facts = probes.collect("a", tmp_path)
+def test_more_devices_than_rails_is_a_finding() -> None:
+    devices = (builders.rdma_device("mlx5_0"), builders.rdma_device("mlx5_1"))
+    facts = builders.facts(node="a", rdma_devices=devices)
     one = Profile.model_validate({"rails": {"count": 1, "nics": [{"name": "mlx5_*"}]}})
     finding = gates.devices_extra(one, facts)
     assert finding is not None
@@ -84,50 +125,45 @@ def test_more_devices_than_rails_is_a_finding(tmp_path: Path) -> None:
         gates.fail(finding)
 
 
-def test_an_unreadable_list_of_devices_does_not_prove_that_none_is_extra(tmp_path: Path) -> None:
-    facts, _ = tree(tmp_path)
+def test_an_unreadable_list_of_devices_does_not_prove_that_none_is_extra() -> None:
+    facts, _ = node()
     blind = facts.model_copy(update={"rdma_devices": Unreadable(unreadable="denied")})
     with pytest.raises(ProbeError, match="denied"):
         gates.devices_extra(TWO, blind)
 
 
-def two_ports(root: Path, first: str, second: str, port: int | None) -> Rail:
+def two_ports(first: str, second: str, port: int | None) -> Rail:
     """The rail on a device with two ports in these states; the profile names ``port``."""
-    trees.pci_nic(root, "mlx4_0", "0000:19:00.0", "eth1", state=first)
-    ports = root / "sys/class/infiniband/mlx4_0/ports"
-    shutil.copytree(ports / "1", ports / "2")
-    (ports / "2/state").write_text(second)
+    ports = (builders.port(state=first), builders.port(number=2, state=second))
+    facts = builders.facts(rdma_devices=(builders.rdma_device("mlx4_0", ports=ports),))
     nic = {"name": "mlx4_0"} | ({} if port is None else {"port": port})
-    promised = Profile.model_validate({"rails": {"count": 1, "nics": [nic]}})
-    return resolve(promised, probes.collect("a", root))[0]
+    return resolve(Profile.model_validate({"rails": {"count": 1, "nics": [nic]}}), facts)[0]
 
 
 @pytest.mark.parametrize(
     ("first", "second", "port", "number", "active"),
     [
-        ("4: ACTIVE", "1: DOWN", None, 1, True),
-        ("1: DOWN", "1: DOWN", None, 1, False),
-        ("4: ACTIVE", "4: ACTIVE", 1, 1, True),
-        ("4: ACTIVE", "1: DOWN", 2, 2, False),
-        ("1: DOWN", "4: ACTIVE", 2, 2, True),
+        ("ACTIVE", "DOWN", None, 1, True),
+        ("DOWN", "DOWN", None, 1, False),
+        ("ACTIVE", "ACTIVE", 1, 1, True),
+        ("ACTIVE", "DOWN", 2, 2, False),
+        ("DOWN", "ACTIVE", 2, 2, True),
     ],
 )
 def test_the_port_that_the_profile_means_is_judged(
-    tmp_path: Path, first: str, second: str, port: int | None, number: int, active: bool
+    first: str, second: str, port: int | None, number: int, active: bool
 ) -> None:
-    rail = two_ports(tmp_path, first, second, port)
+    rail = two_ports(first, second, port)
     assert gates.port_of(rail).number == number
     assert (gates.port_not_active(rail) is None) is active
 
 
-@pytest.mark.parametrize("first", ["4: ACTIVE", "1: DOWN"])
-def test_which_of_several_ports_must_be_said_when_another_is_active(
-    tmp_path: Path, first: str
-) -> None:
+@pytest.mark.parametrize("first", ["ACTIVE", "DOWN"])
+def test_which_of_several_ports_must_be_said_when_another_is_active(first: str) -> None:
     with pytest.raises(ProbeError, match=r"port 2 is active .* rails\.nics"):
-        gates.port_not_active(two_ports(tmp_path, first, "4: ACTIVE", None))
+        gates.port_not_active(two_ports(first, "ACTIVE", None))
 
 
-def test_a_port_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_port_that_is_not_there_is_an_error() -> None:
     with pytest.raises(ProbeError, match="no port 3"):
-        gates.port_not_active(two_ports(tmp_path, "4: ACTIVE", "1: DOWN", 3))
+        gates.port_not_active(two_ports("ACTIVE", "DOWN", 3))

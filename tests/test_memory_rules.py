@@ -15,13 +15,14 @@ from gdrcheck.memory_rules import (
     registration_refused,
     wrong_range,
 )
+from tests import facts as builders
 
 NIC = Where(node="a", nic="mlx5_0")
 MIB = 1 << 20
 
 
 def limits(memlock_bytes: int | None, capabilities: int = 0, uid: int = 0) -> Limits:
-    return Limits(
+    return builders.limits(
         memlock_soft_bytes=memlock_bytes,
         memlock_hard_bytes=memlock_bytes,
         effective_capabilities=capabilities,
@@ -70,6 +71,22 @@ def test_unreadable_capabilities_are_not_taken_for_absent_ones() -> None:
     assert has_ipc_lock(blind) is None
     finding = registration_refused(NIC, MIB, errno.ENOMEM, "", blind)
     assert finding.evidence["IPC_LOCK effective"] == "unreadable"
+
+
+def test_an_unreadable_user_is_not_taken_for_root() -> None:
+    blind = limits(8 * MIB).model_copy(update={"uid": Unreadable(unreadable="status: denied")})
+    finding = memlock_refused(NIC, 64 * MIB, errno.ENOMEM, "refused", blind)
+    assert finding.code == "HOST-MEMLOCK-LIMIT"
+    assert finding.evidence["user id"] == "unreadable"
+
+
+def test_an_unreadable_limit_explains_nothing() -> None:
+    blind = limits(None).model_copy(
+        update={"memlock_soft_bytes": Unreadable(unreadable="limits: denied")}
+    )
+    finding = registration_refused(NIC, 64 * MIB, errno.ENOMEM, "", blind)
+    assert finding.code == "MR-HOST-FAILED"
+    assert finding.evidence["memlock soft limit"] == "unreadable"
 
 
 def test_a_region_must_be_where_and_as_long_as_asked() -> None:

@@ -1,4 +1,4 @@
-"""RDMA devices and their ports: there, open, active, as fast as promised, addressable."""
+"""RDMA devices and their ports: there, active, as fast as promised, set up as promised."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import pytest
 
 from gdrcheck import gates
 from gdrcheck.facts import Facts
-from gdrcheck.findings.model import Finding
-from gdrcheck.outcome import NotJudged
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
+from gdrcheck.rules import arp, ports
 
 
-def check_device_present(rail: Rail, facts: Facts) -> None:
+def check_device_present(rail: Rail, profile: Profile, facts: Facts) -> None:
     """The device that the profile promises for this rail exists."""
-    gates.fail(gates.device_missing(rail, facts))
+    gates.fail(gates.device_missing(rail, facts, ports.absence_causes(rail, profile, facts)))
 
 
 @pytest.mark.usefixtures("node")
@@ -28,38 +27,37 @@ def check_port_active(present_rail: Rail) -> None:
     gates.fail(gates.port_not_active(present_rail))
 
 
-def check_port_rate(active_rail: Rail, profile: Profile) -> None:
-    """The port runs at the promised rate, or faster."""
-    rail = active_rail
-    rate_gbps = gates.readable(gates.port_of(rail).rate_gbps, rail.where, "port rate")
-    promised_gbps = profile.rails.port_rate_gbps if profile.rails else None
-    if promised_gbps is None:
-        raise NotJudged(f"port rate is {rate_gbps:g} Gb/s; the profile promises none")
-    if rate_gbps < promised_gbps:
-        gates.fail(
-            Finding(
-                code="PORT-RATE-LOW",
-                where=rail.where,
-                unit="Gb/s",
-                observed=f"{rate_gbps:g}",
-                expected=f"at least {promised_gbps:g}",
-            )
-        )
-
-
 def check_port_link_layer(present_rail: Rail, profile: Profile) -> None:
     """The port is of the promised link layer."""
-    rail = present_rail
-    layer = gates.readable(gates.port_of(rail).link_layer, rail.where, "link layer")
-    promised = profile.rails.link_layer if profile.rails else None
-    if promised is None:
-        raise NotJudged(f"link layer is {layer}; the profile promises none")
-    if layer != promised:
-        gates.fail(
-            Finding(
-                code="PORT-LINK-LAYER",
-                where=rail.where,
-                observed=layer,
-                expected=promised,
-            )
-        )
+    gates.fail(ports.link_layer_wrong(present_rail, profile))
+
+
+def check_port_lanes(active_rail: Rail, profile: Profile) -> None:
+    """The port has lost no lane that the promised rate needs."""
+    gates.fail(ports.lanes_missing(active_rail, profile))
+
+
+def check_port_rate(active_rail: Rail, profile: Profile) -> None:
+    """The port runs at the promised rate, or faster."""
+    gates.fail(ports.rate_low(active_rail, profile))
+
+
+def check_port_firmware(present_rail: Rail, profile: Profile) -> None:
+    """The NIC runs the promised firmware."""
+    gates.fail(ports.firmware_wrong(present_rail, profile))
+
+
+def check_port_partition(active_rail: Rail, profile: Profile) -> None:
+    """The port is a member of the promised partition."""
+    gates.fail(ports.pkey_missing(active_rail, profile))
+
+
+def check_port_traffic_class(present_rail: Rail, profile: Profile) -> None:
+    """The driver lets packets have the traffic class that the profile asks for."""
+    gates.fail(ports.traffic_class_overridden(present_rail, profile))
+
+
+@pytest.mark.usefixtures("node")
+def check_rails_keep_addresses_apart(profile: Profile, facts: Facts) -> None:
+    """No RoCE rail of the node answers ARP for another one."""
+    gates.fail(arp.arp_flux(profile, facts))

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gdrcheck.findings import host, mr, pair, port, run
+from gdrcheck.findings import (
+    differences,
+    drv,
+    gpu,
+    host,
+    mr,
+    pair,
+    pci,
+    port,
+    port_counters,
+    port_settings,
+    run,
+)
 from gdrcheck.findings.model import Entry
 from gdrcheck.nearest import did_you_mean
 from gdrcheck.outcome import InputError
 
-AREAS = (host, port, mr, pair, run)
+AREAS = (host, drv, gpu, pci, port, port_settings, port_counters, mr, pair, differences, run)
 
 ENTRIES: tuple[Entry, ...] = tuple(found for area in AREAS for found in area.ENTRIES)
 ENTRIES_BY_CODE: Mapping[str, Entry] = MappingProxyType({one.code: one for one in ENTRIES})

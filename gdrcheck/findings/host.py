@@ -57,4 +57,93 @@ ENTRIES = (
         ),
         source="getrlimit(2), systemd.exec(5), limits.conf(5)",
     ),
+    Entry(
+        code="HOST-OS",
+        title="The node runs another distribution than promised",
+        meaning=(
+            "The distribution, or its version, is not the one that the profile promises. Nodes of "
+            "one group that differ here differ in kernel, drivers and tuning as well."
+        ),
+        evidence="PRETTY_NAME of the host's /etc/os-release, by the host collector.",
+        causes=(
+            "The node was installed from another image, or was left out of an upgrade.",
+            "An automatic update went to the next release.",
+            "The profile belongs to another group of nodes.",
+        ),
+        repair=(
+            "Read it on the node: cat /etc/os-release.",
+            "Install the node again from the image of its group.",
+            "Or correct expect.os in the profile.",
+        ),
+        source="os-release(5)",
+    ),
+    Entry(
+        code="HOST-KERNEL",
+        title="The node runs another kernel than promised",
+        meaning=(
+            "The running kernel's release does not match the profile. Drivers outside the kernel's "
+            "own tree are built for one release, and tuning is measured with one."
+        ),
+        evidence="/proc/sys/kernel/osrelease.",
+        causes=(
+            "A new kernel was installed and the node was not restarted, or restarted too early.",
+            "The boot loader starts another entry than the one that was meant.",
+            "The node was left out of an upgrade.",
+        ),
+        repair=(
+            "Compare the running kernel with the installed ones: uname -r; ls /lib/modules.",
+            "Choose the entry in the boot loader and restart the node.",
+            "Hold the package back, so that it does not happen again, or correct expect.kernel.",
+        ),
+        source="uname(2), proc_sys_kernel(5)",
+    ),
+    Entry(
+        code="HOST-COMMAND-LINE",
+        title="The kernel was started without a promised parameter",
+        meaning=(
+            "A word that the profile promises is not on the kernel's command line, for example "
+            "iommu=pt. The setting that it stands for is then the kernel's default."
+        ),
+        evidence="/proc/cmdline.",
+        causes=(
+            "The boot loader's configuration was changed, and not written, or not on this node.",
+            "The node was not restarted since.",
+            "The parameter has another name on this kernel or processor.",
+        ),
+        repair=(
+            "Read what the kernel was given: cat /proc/cmdline.",
+            "Add the word to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub (or "
+            "grub2-mkconfig, or grubby --update-kernel=ALL --args=WORD), and restart the node.",
+            "Or correct expect.command_line in the profile.",
+        ),
+        source="Linux Documentation/admin-guide/kernel-parameters.txt",
+    ),
+    Entry(
+        code="HOST-IOMMU",
+        title="DMA addresses are not handled as promised",
+        meaning=(
+            "The IOMMU is off, passes addresses through, or translates them, other than the "
+            "profile promises. With translation, transfers between GPU and NIC go through the "
+            "root complex: slower, and on some machines faulty."
+        ),
+        evidence=(
+            "The units in /sys/class/iommu and the types of the groups of NVIDIA's GPUs and of "
+            "the network functions in /sys/kernel/iommu_groups."
+        ),
+        causes=(
+            "The kernel's command line lacks iommu=pt, or has it where it should not.",
+            "The IOMMU is switched on, or off, in the firmware's setup (VT-d, AMD-Vi, SMMU).",
+            "The kernel's built-in default differs: CONFIG_IOMMU_DEFAULT_PASSTHROUGH.",
+            "Observed mixed: single functions were given another domain by hand, or by a quirk of "
+            "the kernel.",
+        ),
+        repair=(
+            "Read both: ls /sys/class/iommu; cat /sys/kernel/iommu_groups/*/type | sort | uniq -c.",
+            "For pass-through put iommu=pt on the kernel's command line and restart the node.",
+            "Or change the setting in the firmware's setup, and compare it with a good node.",
+            "Or correct expect.iommu in the profile.",
+        ),
+        source="Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups, "
+        "Documentation/admin-guide/kernel-parameters.txt",
+    ),
 )

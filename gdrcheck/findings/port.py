@@ -87,18 +87,69 @@ ENTRIES = (
         causes=(
             "No link: cable or transceiver missing, broken or of the wrong kind; far end down.",
             "Ethernet: the network interface below the device is administratively down.",
-            "InfiniBand, state INIT with a physical link: no subnet manager has configured the "
-            "port (the subnet manager's LID is 0).",
+            "InfiniBand, state ARMED, or INIT for a moment only: the subnet manager is at work.",
             "The switch port is disabled or in an error state.",
         ),
         repair=(
             "Read both states: rdma link show, or ibstat.",
             "Physical state not LinkUp: check cable, transceiver and switch port.",
             "Ethernet: ip link set IFACE up, and make it permanent.",
-            "InfiniBand in INIT: start a subnet manager (opensm or the switch's), check with "
-            "sminfo.",
+            "InfiniBand in INIT: ask the subnet manager (opensm or the switch's) with sminfo, and "
+            "read its log.",
         ),
         source="ibv_query_port(3), opensm(8), InfiniBand Architecture Specification vol. 1, ch. 7",
+    ),
+    Entry(
+        code="PORT-NO-SUBNET-MANAGER",
+        title="No subnet manager has configured an InfiniBand port",
+        meaning=(
+            "The cable is right and the link is up, but the port waits in state INIT: nobody has "
+            "given it a LID, so nothing can be sent."
+        ),
+        evidence=(
+            "State INIT, physical state LinkUp and sm_lid 0 in /sys/class/infiniband/DEVICE/ports/"
+            "PORT."
+        ),
+        causes=(
+            "No subnet manager runs in this fabric: opensm is stopped, or that of the switch is "
+            "off.",
+            "The subnet manager has lost its own way into the fabric, or serves another one.",
+            "The subnet manager refuses the port: a list of allowed GUIDs, or a management key "
+            "(M_Key) that another one has set.",
+        ),
+        repair=(
+            "Ask for the subnet manager: sminfo; on its host: systemctl status opensm.",
+            "Start one: systemctl start opensm, or switch on the one of a managed switch.",
+            "Look for the port's GUID in the subnet manager's log.",
+            "If all ports of a leaf wait, check the links from that leaf to the spine.",
+        ),
+        source="opensm(8), sminfo(8), InfiniBand Architecture Specification vol. 1, ch. 14",
+    ),
+    Entry(
+        code="PORT-LANES",
+        title="A port has lost lanes",
+        meaning=(
+            "The port runs with fewer lanes than the four of a full port, and is slower than "
+            "promised for that reason: at the same speed with all lanes it would reach the rate."
+        ),
+        evidence=(
+            "Rate, lanes and speed of the port, as in /sys/class/infiniband/DEVICE/ports/PORT/rate."
+        ),
+        causes=(
+            "A lane of cable or transceiver is broken, or dirty: the link trained down.",
+            "A splitter cable, or a switch port that is configured as split.",
+            "The connector is not fully seated.",
+            "Ethernet: a lower rate is configured on the switch, which takes fewer lanes.",
+        ),
+        repair=(
+            "Read what is possible and what came up: ibportstate -D 0 PORT query, or mlxlink "
+            "-d DEVICE; ethtool IFACE.",
+            "Unplug, clean and plug in both ends; a flap of the link trains it again.",
+            "Swap cable or transceiver with a good neighbour and see whether the fault moves.",
+            "Check the split and the speed that are configured on the switch port.",
+            "If the narrow port is wanted, correct rails.port_rate_gbps in the profile.",
+        ),
+        source="ibportstate(8), Linux drivers/infiniband/core/sysfs.c (rate_show)",
     ),
     Entry(
         code="PORT-RATE-LOW",
