@@ -59,12 +59,14 @@ class RemoteFailure(EndFailure):
 class Channel:
     """A proven connection to ``peer``. One thread receives; any may send. Close it, or use with.
 
-    ``heard_at`` is when the last frame came, on the monotonic clock.
+    ``heard_at`` is when the last frame came, on the monotonic clock. ``clock`` is the peer's clock
+    against ours, None on the accepting end.
     """
 
     def __init__(self, wire: FrameSocket, proven: Proven, *, connector: bool) -> None:
         self.peer = proven.peer
         self.purpose = proven.purpose
+        self.clock = proven.clock
         self._wire = wire
         keys = proven.keys
         self._send_key = keys.connector if connector else keys.acceptor

@@ -70,7 +70,7 @@ class _Member:
     def __init__(self, now: float) -> None:
         self.first_seen = self.last_heard = now
         self.channel: Channel | None = None
-        self.rails: tuple[RailInfo, ...] | None = None
+        self.ready: Ready | None = None
         self.has_list = False
 
 
@@ -176,8 +176,8 @@ class Desk:
             if now < member.last_heard + timing.silence_s:
                 return None
             return NodeState(state="lost", reason=f"nothing heard for {timing.silence_s:g} s")
-        if member.rails is not None:
-            return NodeState(state="ready", rails=member.rails)
+        if member.ready is not None:
+            return NodeState(state="ready", rails=member.ready.rails, clock=member.ready.clock)
         if now < member.first_seen + timing.phase_s + timing.silence_s:
             return None
         return NodeState(state="lost", reason=f"alive, but not ready in {timing.phase_s:g} s")
@@ -212,7 +212,7 @@ class Desk:
                     )  # fmt: skip
                     with self._changed:
                         if isinstance(body, Ready):
-                            member.rails = body.rails
+                            member.ready = body
                         else:
                             member.has_list = True
                         self._changed.notify_all()

@@ -20,7 +20,7 @@ from gdrcheck.outcome import GdrcheckError
 from gdrcheck.pairing.deadline import Deadline
 from gdrcheck.pairing.messages import BODIES, Body
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_TEXT_BYTES = 64 * 1024
 TAG_BYTES = 32
 LENGTH = struct.Struct("!I")

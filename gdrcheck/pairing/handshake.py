@@ -5,6 +5,9 @@ acceptor → connector: ``hello``, likewise
 connector → acceptor: ``proof``, signed with the session key
 acceptor → connector: ``welcome`` or ``refused``, signed with the session key
 
+The ``welcome`` tells the acceptor's clock, which was read after the ``proof`` was sent and before
+the ``welcome`` came: so the connector knows how far it is from its own, to half a round trip.
+
 The session key is made of the secret, both hellos (which hold the nonces), the run id and both
 names, so recorded frames of another connection do not fit. Each direction has its own key.
 """
@@ -15,6 +18,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -23,7 +27,16 @@ from gdrcheck import __version__
 from gdrcheck.outcome import PeerError
 from gdrcheck.pairing.deadline import Deadline
 from gdrcheck.pairing.frames import PROTOCOL_VERSION, FrameError, FrameSocket, pack, unpack
-from gdrcheck.pairing.messages import Body, Hello, Proof, Purpose, Refused, Welcome, clipped
+from gdrcheck.pairing.messages import (
+    Body,
+    ClockOffset,
+    Hello,
+    Proof,
+    Purpose,
+    Refused,
+    Welcome,
+    clipped,
+)
 from gdrcheck.run import RunSpec
 
 HANDSHAKE_S = 5.0
@@ -128,11 +141,15 @@ def _derive(key: bytes, *parts: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """A peer that has proven the secret, and the keys for what follows (frames from 1 on)."""
+    """A peer that has proven the secret, and the keys for what follows (frames from 1 on).
+
+    ``clock`` is the peer's clock against ours; only the connecting end learns it.
+    """
 
     peer: str
     purpose: Purpose
     keys: Keys
+    clock: ClockOffset | None = None
 
 
 def accept_handshake(
@@ -157,7 +174,7 @@ def accept_handshake(
     keys = session_keys(identity.secret, theirs, mine)
     _take(wire, keys.connector, deadline, Proof)
     refused = refusal(theirs)
-    answer: Body = refused or Welcome()
+    answer: Body = refused or Welcome(clock_s=time.time())
     wire.send(pack(keys.acceptor, 0, answer), deadline)
     return refused or Proven(theirs.node, theirs.purpose, keys)
 
@@ -175,9 +192,23 @@ def connect_handshake(
     if (theirs.node, theirs.peer, theirs.run_id) != (peer, identity.node, identity.run_id):
         raise FrameError(f"{theirs.node} of run {theirs.run_id} answered in place of {peer}")
     keys = session_keys(identity.secret, mine, theirs)
+    sent_s, began = time.time(), time.monotonic()
     wire.send(pack(keys.connector, 0, Proof()), deadline)
     answer = _take(wire, keys.acceptor, deadline, Welcome, Refused)
-    return answer if isinstance(answer, Refused) else Proven(peer, purpose, keys)
+    if isinstance(answer, Refused):
+        return answer
+    assert isinstance(answer, Welcome)
+    clock = clock_offset(sent_s, time.monotonic() - began, answer.clock_s)
+    return Proven(peer, purpose, keys, clock)
+
+
+def clock_offset(sent_s: float, round_trip_s: float, other_s: float) -> ClockOffset:
+    """The other end's clock against ours, as it answered ``other_s`` within the round trip.
+
+    It was read at some moment of the round trip, which began at ``sent_s`` by our clock.
+    """
+    half_s = round_trip_s / 2
+    return ClockOffset(offset_s=round(other_s - (sent_s + half_s), 6), error_s=round(half_s, 6))
 
 
 def _take(wire: FrameSocket, key: bytes, deadline: Deadline, *kinds: type[B]) -> B:

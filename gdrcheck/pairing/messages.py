@@ -24,6 +24,10 @@ REASON_LIMIT = 300
 MAX_RAILS = 64
 MAX_SIZES = 64
 MAX_ITERATIONS = 1000
+# Some thousand years: no clock is further from another one, or from 1970.
+MAX_SECONDS = 1e11
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+SignedSeconds = Annotated[float, Field(ge=-MAX_SECONDS, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 def clipped(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -67,9 +71,13 @@ class Proof(Body):
 
 
 class Welcome(Body):
-    """The accepting end's answer to the proof, under the session key."""
+    """The accepting end's answer to the proof, under the session key.
+
+    ``clock_s`` is its clock at that moment, in seconds since 1970.
+    """
 
     TYPE: ClassVar[str] = "welcome"
+    clock_s: Seconds
 
 
 class Refused(Body):
@@ -103,20 +111,33 @@ class RailInfo(Body):
     blocked_by: Annotated[str, AfterValidator(_short_reason)] | None = None
 
 
+class ClockOffset(Body):
+    """How far the clock of the other end is ahead of this end's, give or take ``error_s``."""
+
+    TYPE: ClassVar[str] = "clock"
+    offset_s: SignedSeconds
+    error_s: Seconds
+
+
 class Ready(Body):
-    """The node phase is over; these are the node's rails."""
+    """The node phase is over; these are the node's rails, and the receiver's clock against its."""
 
     TYPE: ClassVar[str] = "ready"
     rails: tuple[RailInfo, ...] = Field(max_length=MAX_RAILS)
+    clock: ClockOffset | None = None
 
 
 class NodeState(Body):
-    """What the rendezvous made of one node. ``reason`` is empty for a ready one."""
+    """What the rendezvous made of one node. ``reason`` is empty for a ready one.
+
+    ``clock`` is the leader's against the node's; None for the leader and for who is not ready.
+    """
 
     TYPE: ClassVar[str] = "state"
     state: Literal["ready", "absent", "lost"]
     reason: Annotated[str, AfterValidator(_short_reason)] = ""
     rails: tuple[RailInfo, ...] = Field(default=(), max_length=MAX_RAILS)
+    clock: ClockOffset | None = None
 
 
 class ListPart(Body):

@@ -261,7 +261,7 @@ class Rendezvous:
 
     def _send_ready(self, channel: Channel) -> None:
         try:
-            channel.send(Ready(rails=self._rails))
+            channel.send(Ready(rails=self._rails, clock=channel.clock))
         except ChannelLost as error:
             log.info("%s; the thread that receives will meet the same", error)
 

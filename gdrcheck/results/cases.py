@@ -145,7 +145,7 @@ class Ledger:
         end = self.ended.get(case.id) or EndEvent(
             phase=phase, id=case.id, outcome=Outcome.ERROR, message=self._missing(case.id, death)
         )
-        return _join(PAIRS if phase == "pair" else node, case, end)
+        return _join(PAIRS if phase == "pair" and not case.of_node else node, case, end)
 
     def _unplanned(self, node: str, end: EndEvent) -> CaseResult:
         case = Case(id=end.id, classname=class_name(node, "run"), where=Where(node=node))

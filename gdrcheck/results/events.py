@@ -36,11 +36,15 @@ class _Model(BaseModel):
 
 
 class Case(_Model):
-    """One case as it is planned. ``id`` is its name in JUnit."""
+    """One case as it is planned. ``id`` is its name in JUnit.
+
+    ``of_node``: it belongs to the node's own suite, also when it is planned in the pair phase.
+    """
 
     id: str = Field(min_length=1, max_length=1000)
     classname: str = Field(min_length=1, max_length=500)
     where: Where
+    of_node: bool = False
 
 
 class _Record(_Model):

@@ -14,7 +14,7 @@ from gdrcheck.facts import Facts
 from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
-from gdrcheck.pairing.messages import NodeState
+from gdrcheck.pairing.messages import NodeName, NodeState
 from gdrcheck.results import events
 from gdrcheck.results.cases import PAIRS, CaseResult, Ledger, class_name
 from gdrcheck.results.events import EventLog, RunEvent, clip
@@ -24,6 +24,7 @@ EVENTS_FILE = "events.jsonl"
 FACTS_FILE = "facts.json"
 DONE_FILE = "done.json"
 RENDEZVOUS_FILE = "rendezvous.json"
+COUNTERS_FILE = "counters.json"
 JUNIT_FILE = "junit.xml"
 
 MAX_FACTS_BYTES = 4 * 1024 * 1024
@@ -49,6 +50,7 @@ class Rendezvous(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    leader: NodeName
     nodes: dict[str, NodeState]
 
 

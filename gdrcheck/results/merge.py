@@ -12,6 +12,7 @@ from gdrcheck.outcome import InputError, Outcome, Verdict
 from gdrcheck.results import (
     blame,
     console,
+    differences,
     fleet,
     folder,
     foreign,
@@ -112,6 +113,7 @@ def _cases(
     cases = _once(cases)
     cases += missing_pairs(spec, cases, reports, node_states)
     cases = waivers.apply(spec, cases)
+    differing = waivers.apply(spec, differences.all_differences(spec, reports))
     return [
         *cases,
         *fleet.every_node_reported(reports, node_states),
@@ -120,6 +122,7 @@ def _cases(
         fleet.same_image(spec, reports),
         fleet.pairs_measured(spec, cases),
         *fleet.waivers_current(spec),
+        *differing,
     ]
 
 

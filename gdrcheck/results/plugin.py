@@ -30,6 +30,8 @@ from gdrcheck.results.events import (
 from gdrcheck.results.judge import Judgement, judge_call, judge_setup, judge_teardown
 
 CHECK_PREFIX = "check_"
+# The marker of a check that runs in the pair phase and judges the node, not a pair.
+NODE_CASE = "node_case"
 # More captured output than this stays in the log of the pytest process.
 MAX_CAPTURED_CHARS = 8_000
 MAX_STEP_CHARS = 500
@@ -51,6 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{NODE_CASE}(area): the case is one of the node's own, also in the pair phase; area is "
+        "the last part of its class name",
+    )
     if config.option.gdrcheck_events is None:
         return
     if not config.option.gdrcheck_node or not config.option.gdrcheck_phase:
@@ -166,10 +173,15 @@ class Recorder:
         name = getattr(item, "originalname", None) or item.name
         call = getattr(item, "callspec", None)
         area = item.path.stem.removeprefix(CHECK_PREFIX)
+        mark = item.get_closest_marker(NODE_CASE)
+        of_pairs = self._phase == "pair" and mark is None
         return Case(
             id=f"{name.removeprefix(CHECK_PREFIX)}[{call.id if call else self._node}]",
-            classname=f"{PAIRS}.{area}" if self._phase == "pair" else class_name(self._node, area),
+            classname=f"{PAIRS}.{area}"
+            if of_pairs
+            else class_name(self._node, mark.args[0] if mark else area),
             where=self._where(call.params.values() if call else ()),
+            of_node=mark is not None,
         )
 
     def _where(self, parameters: Iterator[object] | tuple[()]) -> Where:

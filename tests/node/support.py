@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gdrcheck.facts import Facts, Host, Limits
+from gdrcheck.facts import Facts, PciTree
 from gdrcheck.node.clock import Stop
 from gdrcheck.node.supervisor import Assignment, supervise
 from gdrcheck.pairing.messages import NodeState, RailInfo
@@ -16,6 +16,7 @@ from gdrcheck.profile import Gpus, NicSelector, Profile, Rails
 from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.incoming import NodeReport, read_node
 from gdrcheck.run import Deadlines, NodeSpec, RunSpec
+from tests import facts as builders
 
 RUN_ID = "20260102T030405Z-0a1b2c"
 CONFTEST = """
@@ -83,15 +84,13 @@ def short_waits(check_s: float = 3, phase_s: float = 60) -> Deadlines:
 
 def facts(node: str = "node1") -> Facts:
     """A machine without any device."""
-    return Facts(
+    return builders.facts(
         node=node,
-        host=Host(kernel="6.12", hostname=node, page_bytes=4096),
-        limits=Limits(
-            memlock_soft_bytes=None, memlock_hard_bytes=None, effective_capabilities=0, uid=0
-        ),
+        host=builders.host(hostname=node),
+        nvidia=None,
+        nvml=None,
         rdma_devices=(),
-        nvidia_gpu_slots=(),
-        emulated=False,
+        pci=PciTree(functions=(), misplaced={}),
     )
 
 

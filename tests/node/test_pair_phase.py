@@ -143,3 +143,36 @@ def test_a_node_that_owns_no_pair_has_no_error_of_it(tmp_path: Path) -> None:
     ran = supervised(tmp_path, checks, spec=run_spec("node1", "node2", waits=short_waits()))
     assert set(ran.cases) == {"a[node1]"}
     assert ran.exit_code == 0
+
+
+NODE_CASE = """
+@pytest.mark.node_case("ports")
+def check_counters(): pass
+"""
+
+
+def test_a_case_of_the_node_in_the_pair_phase_is_no_pair_and_survives_a_dead_worker(
+    tmp_path: Path,
+) -> None:
+    checks = write_checks(
+        tmp_path,
+        node_a="def check_a(): pass",
+        pair_b="def check_b(): os._exit(3)",
+        pair_c=NODE_CASE,
+    )
+    ran = supervised(tmp_path, checks, spec=run_spec("node1", "node2", waits=short_waits()))
+    case = ran.cases["counters[node1]"]
+    assert (case.suite, case.classname) == ("node1", "node1.ports")
+    assert case.outcome is Outcome.PASSED
+    assert ran.cases["b[node1]"].suite == "pairs"
+
+
+def test_a_case_of_the_node_that_never_ran_is_an_error_in_its_own_suite(tmp_path: Path) -> None:
+    checks = write_checks(tmp_path, node_a="def check_a(): pass", pair_c=NODE_CASE)
+    (checks / "pair" / "conftest.py").write_text(
+        "def pytest_runtestloop(session): raise OSError('port 18600 is taken')"
+    )
+    ran = supervised(tmp_path, checks, spec=run_spec("node1", "node2", waits=short_waits()))
+    case = ran.cases["counters[node1]"]
+    assert (case.suite, case.outcome) == ("node1", Outcome.ERROR)
+    assert case.message == "not run: process exited with 3"

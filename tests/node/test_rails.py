@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
-from gdrcheck.facts import Facts, Port, RdmaDevice
+from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Finding, Severity, Where
-from gdrcheck.node.rails import ready_rails
+from gdrcheck.node.rails import NEEDED, ready_rails
 from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Waiver
 from gdrcheck.results import waivers
 from gdrcheck.results.cases import CaseResult
+from tests import facts as builders
 from tests.node.support import facts, profile, run_spec
 
+CHECKS = Path(__file__).resolve().parents[2] / "checks/node"
 RXE0 = Where(node="node1", nic="rxe0")
 
 
 def machine() -> Facts:
     """A node with rxe0, whose port is active."""
-    port = Port(
-        number=1,
-        state="ACTIVE",
-        physical_state="LinkUp",
-        rate_gbps=10,
-        link_layer="ethernet",
-        lid=0,
-        sm_lid=0,
-        gids=(),
-    )
-    device = RdmaDevice(
-        name="rxe0",
-        driver="rdma_rxe",
-        slot=None,
-        netdevs=("eth1",),
-        uverbs="uverbs0",
-        software=True,
-        ports=(port,),
+    port = builders.port(rate_gbps=10, link_layer="ethernet")
+    device = builders.rdma_device(
+        "rxe0", driver="software", slot=None, software=True, ports=(port,)
     )
     return facts().model_copy(update={"rdma_devices": (device,)})
 
 
 def case(outcome: Outcome, *, where: Where = RXE0, **changes: object) -> CaseResult:
     """A case about rxe0."""
-    values = {"suite": "node1", "id": "port[node1/rxe0]", "classname": "node1.ports"}
+    values = {"suite": "node1", "id": "port_active[node1/rxe0]", "classname": "node1.ports"}
     return CaseResult.model_validate(values | {"where": where, "outcome": outcome} | changes)
 
 
@@ -62,7 +50,7 @@ def finding(severity: Severity = Severity.FAIL) -> Finding:
         ([case(Outcome.PASSED), case(Outcome.SKIPPED), case(Outcome.NOT_JUDGED)], None),
         ([case(Outcome.FAILED, findings=[finding()])], "PORT-NOT-ACTIVE at node1/rxe0"),
         ([case(Outcome.FAILED, findings=[finding(Severity.WARN)])], None),
-        ([case(Outcome.ERROR)], "error in port[node1/rxe0]"),
+        ([case(Outcome.ERROR)], "error in port_active[node1/rxe0]"),
         ([case(Outcome.BLOCKED, blocked_by="MR-HOST-FAILED at x")], "MR-HOST-FAILED at x"),
         (
             [
@@ -73,6 +61,8 @@ def finding(severity: Severity = Severity.FAIL) -> Finding:
         ),
         ([case(Outcome.ERROR, where=Where(node="node1", nic="rxe1"))], None),
         ([case(Outcome.ERROR, where=Where(node="node1"))], None),
+        ([case(Outcome.FAILED, id="port_rate[node1/rxe0]", findings=[finding()])], None),
+        ([case(Outcome.ERROR, id="pci_link_width[node1/rxe0]")], None),
     ],
 )
 def test_what_blocks_a_rail(cases: list[CaseResult], blocked_by: str | None) -> None:
@@ -94,7 +84,7 @@ def test_what_a_waived_failure_blocks_still_blocks_the_rail() -> None:
     waiver = Waiver(code="PORT-NOT-ACTIVE", where="node1/*", reason="spare", until=date(2026, 1, 2))
     failed = case(Outcome.FAILED, findings=[finding()])
     blocked = case(
-        Outcome.BLOCKED, id="rate[node1/rxe0]", blocked_by="PORT-NOT-ACTIVE at node1/rxe0"
+        Outcome.BLOCKED, id="device_opens[node1/rxe0]", blocked_by="PORT-NOT-ACTIVE at node1/rxe0"
     )
     spec = run_spec(profiles={"soft": profile(waivers=(waiver,))})
     waived = waivers.apply(spec, [failed, blocked])
@@ -106,3 +96,8 @@ def test_what_a_waived_failure_blocks_still_blocks_the_rail() -> None:
 def test_without_facts_every_promised_rail_is_blocked() -> None:
     (rail,) = ready_rails(profile(), None, [])
     assert rail.blocked_by == "facts were not read"
+
+
+def test_the_checks_that_a_transfer_stands_on_exist() -> None:
+    source = "".join(path.read_text() for path in CHECKS.glob("check_*.py"))
+    assert [name for name in NEEDED if f"def check_{name}(" not in source] == []

@@ -9,12 +9,14 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gdrcheck.outcome import PeerError, ProbeError
 from gdrcheck.pairing import channel as channels
 from gdrcheck.pairing import handshake, listener
 from gdrcheck.pairing.channel import Channel, ChannelLost, PeerRefused, RemoteFailure, connect
-from gdrcheck.pairing.handshake import IMAGE_ID_VARIABLE, Identity
+from gdrcheck.pairing.handshake import IMAGE_ID_VARIABLE, Identity, clock_offset
 from gdrcheck.pairing.listener import Listener
 from gdrcheck.pairing.messages import Alive, Armed, Bye, Failure, Open, Refused, Serving
 from tests.pairing.support import (
@@ -173,6 +175,25 @@ def test_the_image_is_that_of_the_container_if_it_was_told(monkeypatch, told, kn
     monkeypatch.setenv(IMAGE_ID_VARIABLE, told)
     run = run_of(1, image_id="sha256:wanted")
     assert Identity.of(run, "node1", SECRET).image_id == known
+
+
+def test_the_connecting_end_learns_how_far_the_other_clock_is(server):
+    with joined(server) as (near, far):
+        assert far.clock is None
+        # Both ends read the clock of this machine.
+        assert abs(near.clock.offset_s) <= near.clock.error_s + 1e-5
+
+
+@given(
+    sent_s=st.floats(0, 4e9),
+    round_trip_s=st.floats(0, 60),
+    offset_s=st.floats(-1e9, 1e9),
+    share=st.floats(0, 1),
+)
+def test_a_clock_offset_is_known_to_half_the_round_trip(sent_s, round_trip_s, offset_s, share):
+    other_s = sent_s + share * round_trip_s + offset_s
+    clock = clock_offset(sent_s, round_trip_s, other_s)
+    assert abs(clock.offset_s - offset_s) <= clock.error_s + 1e-5
 
 
 def only_pairs(_peer, purpose):

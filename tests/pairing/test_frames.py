@@ -104,13 +104,17 @@ def signed(text: bytes) -> bytes:
     [
         (b"not json", "not a message"),
         (b"[" * 20_000, "not a message"),
-        (b'{"v": 1, "seq": 0, "type": "alive"}', "not a message"),
-        (b'{"v": 1, "seq": 0, "type": "alive", "body": {}, "more": 1}', "not a message"),
-        (b'{"v": 2, "seq": 0, "type": "alive", "body": {}}', "protocol version 2"),
-        (b'{"v": 1, "seq": 0, "type": "exec", "body": {}}', "unknown type 'exec'"),
-        (b'{"v": 1, "seq": 0, "type": "alive", "body": {"x": 1}}', "alive: x"),
-        (b'{"v": 1, "seq": 0, "type": "open", "body": {"rail": "0"}}', "open: rail"),
-        (b'{"v": 1, "seq": 0, "type": "open", "body": {"rail": 64}}', "open: rail"),
+        (b'{"v": 2, "seq": 0, "type": "alive"}', "not a message"),
+        (b'{"v": 2, "seq": 0, "type": "alive", "body": {}, "more": 1}', "not a message"),
+        (b'{"v": 1, "seq": 0, "type": "alive", "body": {}}', "protocol version 1"),
+        (b'{"v": 2, "seq": 0, "type": "exec", "body": {}}', "unknown type 'exec'"),
+        (b'{"v": 2, "seq": 0, "type": "alive", "body": {"x": 1}}', "alive: x"),
+        (b'{"v": 2, "seq": 0, "type": "open", "body": {"rail": "0"}}', "open: rail"),
+        (b'{"v": 2, "seq": 0, "type": "open", "body": {"rail": 64}}', "open: rail"),
+        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {}}', "welcome: clock_s"),
+        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {"clock_s": -1.0}}', "welcome: clock_s"),
+        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {"clock_s": 1e12}}', "welcome: clock_s"),
+        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {"clock_s": NaN}}', "welcome: clock_s"),
     ],
 )
 def test_a_signed_text_of_the_wrong_form_is_refused(text, complaint):
@@ -128,7 +132,7 @@ def test_an_oversized_body_is_refused_before_it_is_sent():
 @pytest.mark.parametrize("name", ["..", "../../etc", "mlx5/0", "a b", "", ".x", "n" * 65, "n\n"])
 def test_a_name_that_is_no_plain_device_name_is_refused(name):
     body = {"rails": [{"id": 0, "gpu": None, "nic": name, "port": 1, "blocked_by": None}]}
-    text = json.dumps({"v": 1, "seq": 0, "type": "ready", "body": body}).encode()
+    text = json.dumps({"v": 2, "seq": 0, "type": "ready", "body": body}).encode()
     with pytest.raises(FrameError, match="ready"):
         unpack(KEY, 0, signed(text))
 
@@ -176,5 +180,5 @@ def test_a_send_that_nobody_takes_ends_and_breaks_the_connection(wires):
 def test_the_layout_is_the_documented_one():
     frame = pack(KEY, 7, Alive())
     size = int.from_bytes(frame[:4], "big")
-    assert json.loads(frame[4 : 4 + size]) == {"v": 1, "seq": 7, "type": "alive", "body": {}}
+    assert json.loads(frame[4 : 4 + size]) == {"v": 2, "seq": 7, "type": "alive", "body": {}}
     assert frame[4 + size :] == hmac.digest(KEY, frame[: 4 + size], "sha256")

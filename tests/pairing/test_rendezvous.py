@@ -12,12 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrcheck.outcome import InputError, PeerError
+from gdrcheck.pairing import handshake
 from gdrcheck.pairing.channel import PeerRefused, connect
 from gdrcheck.pairing.desk import Timing, list_parts
 from gdrcheck.pairing.frames import pack
 from gdrcheck.pairing.handshake import IMAGE_ID_VARIABLE, Identity
 from gdrcheck.pairing.listener import Listener
-from gdrcheck.pairing.messages import ListPart, ListTaken, NodeState, RailInfo, Ready, Refused
+from gdrcheck.pairing.messages import (
+    ClockOffset,
+    ListPart,
+    ListTaken,
+    NodeState,
+    RailInfo,
+    Ready,
+    Refused,
+)
 from gdrcheck.pairing.rendezvous import Rendezvous, RendezvousResult
 from tests.pairing.support import LOOPBACK, PATIENCE_S, SECRET, eventually, identity, run_of
 
@@ -87,7 +96,26 @@ def test_all_ready_get_the_same_list_with_all_rails(stack):
     result = fleet.one_list()
     assert result.leader == "node1"
     assert list(result.nodes) == [spec.name for spec in fleet.run.nodes]
-    assert all(node == NodeState(state="ready", rails=(RAIL,)) for node in result.nodes.values())
+    assert {node.state for node in result.nodes.values()} == {"ready"}
+    assert all(node.rails == (RAIL,) for node in result.nodes.values())
+
+
+def test_the_list_tells_each_clock_against_the_leaders(stack, monkeypatch):
+    real_offset = handshake.clock_offset
+    # As seen by a node whose own clock is a minute late: the leader's is ahead of it.
+    monkeypatch.setattr(
+        handshake,
+        "clock_offset",
+        lambda sent_s, trip_s, other_s: real_offset(sent_s - 60, trip_s, other_s),
+    )
+    fleet = Fleet(stack, 3)
+    fleet.ready(*fleet.start("node1", "node2"))
+    result = fleet.one_list()
+    assert result.nodes["node1"].clock is None
+    assert result.nodes["node3"].clock is None
+    clock = result.nodes["node2"].clock
+    assert clock is not None
+    assert abs(clock.offset_s - 60) <= clock.error_s + 1e-5
 
 
 def test_the_port_is_free_afterwards(stack):
@@ -266,8 +294,9 @@ def test_a_node_that_is_not_present_is_an_input_error():
 @given(st.lists(st.integers(0, 64), min_size=1, max_size=100))
 def test_the_parts_of_a_list_fit_a_frame_and_lose_nothing(rail_counts):
     rail = RailInfo(id=1, gpu="g" * 64, nic="n" * 64, blocked_by="b" * 400)
+    clock = ClockOffset(offset_s=-99999999999.123456, error_s=12345678.123456)
     nodes = {
-        f"node{i}": NodeState(state="ready", reason="r" * 300, rails=(rail,) * count)
+        f"node{i}": NodeState(state="ready", reason="r" * 300, rails=(rail,) * count, clock=clock)
         for i, count in enumerate(rail_counts)
     }
     parts = list_parts("node0", nodes)

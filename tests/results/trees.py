@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from junitparser import JUnitXml
 
 from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Outcome, Verdict
-from gdrcheck.pairing.messages import NodeState, RailInfo
+from gdrcheck.pairing.messages import ClockOffset, NodeState, RailInfo
 from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.results.events import (
     Case,
@@ -145,10 +146,18 @@ class NodeTree:
             self.pair(f"{self.node}/{nic}", f"{other}/{nic}", operation=operation)
             self.pair(f"{other}/{nic}", f"{self.node}/{nic}", operation=operation)
 
-    def rendezvous(self, ready: Iterable[str], nics: Sequence[str] = (), **others: str) -> None:
+    def rendezvous(
+        self,
+        ready: Iterable[str],
+        nics: Sequence[str] = (),
+        clocks: Mapping[str, ClockOffset] = MappingProxyType({}),
+        **others: str,
+    ) -> None:
         """The list of the rendezvous: who is ready, with which rails, and the others' state."""
         rails = tuple(RailInfo(id=number, nic=nic) for number, nic in enumerate(nics))
-        states = {name: NodeState(state="ready", rails=rails) for name in ready} | {
+        states = {
+            name: NodeState(state="ready", rails=rails, clock=clocks.get(name)) for name in ready
+        } | {
             name: NodeState.model_validate({"state": state, "reason": "no sign of life"})
             for name, state in others.items()
         }
@@ -187,6 +196,17 @@ class Merged:
     def verdict(self) -> Verdict:
         """The verdict."""
         return self.summary.verdict
+
+    @property
+    def uncompared(self) -> set[str]:
+        """The cases about differences that these trees hold too little for."""
+        return {
+            name
+            for name, case in self.cases.items()
+            if case.result
+            and name.startswith(("mtu_", "firmware_", "software_", "clocks_"))
+            and type(case.result[0]).__name__ == "Skipped"
+        }
 
     def result(self, id_: str) -> tuple[str, str] | None:
         """The element of a case and its message; None when it passed."""

@@ -1,0 +1,193 @@
+"""The real checks of the pair phase judge a node's port counters, after all of its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gdrcheck.facts import CountersAfter, Facts
+from gdrcheck.node.clock import CaseLimit, Elapsed, Stop
+from gdrcheck.node.phase import PhasePlan, run_phase
+from gdrcheck.node.process import PACKAGE_ROOT
+from gdrcheck.node.record import Record
+from gdrcheck.outcome import Outcome
+from gdrcheck.pairing.channel import connect
+from gdrcheck.pairing.handshake import Identity
+from gdrcheck.pairing.messages import Bye, NodeState, RailInfo, Serving
+from gdrcheck.pairing.rendezvous import RendezvousResult
+from gdrcheck.results import events
+from gdrcheck.results.cases import CaseResult
+from gdrcheck.results.events import PlanEvent, StartEvent
+from gdrcheck.run import Deadlines, NodeSpec, RunSpec
+from tests import facts as builders
+from tests.node.support import run_spec, short_waits
+from tests.pairing.support import LOOPBACK, PATIENCE_S, free_ports, in_thread
+from tests.probes import trees
+
+SECRET = "ab" * 32
+CASE = "port_counters[node1/rxe0]"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """node1, about to begin its pair phase: its output directory and its root."""
+
+    out: Path
+    root: Path
+
+    def port(self, **files: str) -> None:
+        """Replace files of the port: it is ``hw_counters__link_downed`` for a counter."""
+        for name, text in files.items():
+            path = self.root / "sys/class/infiniband/rxe0/ports/1" / name.replace("__", "/")
+            path.write_text(text)
+
+    def facts(self, facts: Facts) -> None:
+        """What was read before the transfers."""
+        (self.out / "facts.json").write_text(facts.model_dump_json())
+
+    def run(self, peer: str, spec: RunSpec | None = None) -> dict[str, CaseResult]:
+        """The results of the pair phase with a node2 that was ``absent`` or ``ready``."""
+        spec = spec or two("node1", "node2")
+        rails = (RailInfo(id=0, nic="rxe0"),)
+        states = {
+            "node1": NodeState(state="ready", rails=rails),
+            "node2": NodeState(state=peer, rails=rails if peer == "ready" else ()),
+        }
+        RendezvousResult(leader="node1", nodes=states).write(self.out / "rendezvous.json")
+        (self.out.parent / "run.json").write_text(spec.model_dump_json())
+        (self.out.parent / "secret").write_text(SECRET)
+        plan = PhasePlan(
+            phase="pair",
+            checks=PACKAGE_ROOT / "checks",
+            out=self.out,
+            options=(
+                "-p",
+                "tests.node.live_root",
+                f"--gdrcheck-run={self.out.parent / 'run.json'}",
+                "--gdrcheck-node=node1",
+                f"--gdrcheck-events={self.out / 'events.jsonl'}",
+                f"--gdrcheck-secret={self.out.parent / 'secret'}",
+                f"--gdrcheck-out={self.out}",
+            ),
+            start_s=60,
+            case_limit=CaseLimit(60, from_step=True),
+            phase_s=120,
+        )
+        with Record(self.out / "events.jsonl", "node1", Elapsed()) as record:
+            run_phase(plan, record, Stop())
+            return {case.id: case for case in record.ledger.results("node1", "not run")}
+
+
+def two(*names: str, **changes: object) -> RunSpec:
+    """A run of two nodes; the first one initiates."""
+    nodes = tuple(
+        NodeSpec(name=name, address=LOOPBACK, port=port, profile="soft")
+        for name, port in zip(names, free_ports(2), strict=True)
+    )
+    return run_spec(nodes=nodes, **{"waits": short_waits(), **changes})
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A node whose Soft-RoCE port has not moved since its facts were read."""
+    out, root = tmp_path / "out", tmp_path / "root"
+    out.mkdir()
+    trees.software_nic(root, "rxe0", "data0", "0000:00:05.0")
+    monkeypatch.setenv("GDRCHECK_TEST_ROOT", str(root))
+    made = Machine(out, root)
+    made.facts(facts_with("ACTIVE"))
+    return made
+
+
+def facts_with(state: str) -> Facts:
+    """Facts of the machine in which its port has this state."""
+    counters = {"link_downed": 0, "out_of_sequence": 7}
+    port = builders.port(state=state, counters=counters)
+    return builders.facts(rdma_devices=(builders.rdma_device("rxe0", ports=(port,)),))
+
+
+def test_a_node_that_owns_no_pair_has_its_counters_judged(machine: Machine) -> None:
+    machine.port(hw_counters__out_of_sequence="9\n")
+    cases = machine.run("absent")
+    assert set(cases) == {CASE}
+    case = cases[CASE]
+    assert (case.outcome, case.message) == (Outcome.PASSED, "")
+    assert (case.suite, case.classname) == ("node1", "node1.ports")
+    assert case.where.nic == "rxe0"
+    assert case.properties == {"out_of_sequence": "+2"}
+    path = machine.out / "counters.json"
+    assert path.stat().st_mode & 0o777 == 0o644
+    kept = CountersAfter.model_validate_json(path.read_bytes())
+    assert kept.node == "node1"
+    assert isinstance(kept.ports, tuple)
+    assert kept.ports[0].counters == {"link_downed": 0, "out_of_sequence": 9}
+
+
+def test_a_link_that_went_down_meanwhile_fails(machine: Machine) -> None:
+    machine.port(counters__link_downed="1\n")
+    case = machine.run("absent")[CASE]
+    assert case.outcome is Outcome.FAILED
+    assert [(one.code, one.where.text()) for one in case.findings] == [
+        ("PORT-LINK-DOWNED", "node1/rxe0")
+    ]
+
+
+def test_a_link_that_is_still_down_is_blocked_by_that(machine: Machine) -> None:
+    machine.port(counters__link_downed="1\n", state="1: DOWN\n")
+    case = machine.run("absent")[CASE]
+    assert case.outcome is Outcome.BLOCKED
+    assert case.blocked_by == "PORT-NOT-ACTIVE at node1/rxe0"
+
+
+@pytest.mark.parametrize("peer", ["absent", "ready"])
+def test_a_port_that_was_blocked_before_is_blocked_in_the_same_way(
+    machine: Machine, peer: str
+) -> None:
+    machine.facts(facts_with("DOWN"))
+    case = machine.run(peer)[CASE]
+    assert case.blocked_by == "PORT-NOT-ACTIVE at node1/rxe0"
+
+
+def test_a_device_that_is_gone_is_an_error(machine: Machine) -> None:
+    (machine.root / "sys/class/infiniband/rxe0/ports/1/state").unlink()
+    case = machine.run("absent")[CASE]
+    assert case.outcome is Outcome.ERROR
+    assert "port state after the transfers is unreadable" in case.message
+
+
+def test_the_counters_come_after_all_exchanges(machine: Machine) -> None:
+    cases = machine.run("ready")
+    pairs = [case for case in cases.values() if case.suite == "pairs"]
+    assert len(pairs) == 6
+    # Nobody answers there: they are errors, but this node's own port is judged all the same.
+    assert {case.outcome for case in pairs} == {Outcome.ERROR}
+    assert cases[CASE].outcome is Outcome.PASSED
+    log = events.read(machine.out / "events.jsonl").events
+    planned = [case.id for event in log if isinstance(event, PlanEvent) for case in event.cases]
+    assert planned[-1] == CASE
+    started = [event.id for event in log if isinstance(event, StartEvent)]
+    assert started[-1] == CASE
+
+
+def test_the_counters_are_read_when_the_last_partner_was_served(machine: Machine) -> None:
+    waits = Deadlines(
+        completion_s=2, connect_s=10, check_s=20, rail_s=30, rendezvous_s=20, phase_s=120
+    )
+    spec = two("node2", "node1", waits=waits)
+    identity = Identity.of(spec, "node2", bytes.fromhex(SECRET))
+
+    def partner() -> None:
+        port = spec.node("node1").port
+        with connect(LOOPBACK, port, identity, "node1", "pair", 2 * PATIENCE_S) as channel:
+            channel.start_heartbeats(0.2)
+            channel.receive(PATIENCE_S, Serving)
+            machine.port(counters__link_downed="1\n")
+            channel.send(Bye())
+            channel.receive(PATIENCE_S, Bye)
+
+    with in_thread(partner) as outcome:
+        case = machine.run("ready", spec)[CASE]
+    assert "error" not in outcome
+    assert [one.code for one in case.findings] == ["PORT-LINK-DOWNED"]
