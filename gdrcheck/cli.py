@@ -74,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gdrcheck {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_explain(commands)
+    _add_facts(commands)
+    _add_topo(commands)
     _add_profile(commands)
     _add_variables(commands)
     _add_schema(commands)
@@ -119,35 +121,42 @@ def _explain(args: argparse.Namespace) -> int:
     return OK
 
 
+def _add_facts(commands: _Commands[argparse.ArgumentParser]) -> None:
+    from gdrcheck.commands.options import add_facts
+
+    add_facts(_add(commands, "facts", "what this machine is: the facts that checks judge", _facts))
+
+
+def _facts(args: argparse.Namespace) -> int:
+    from gdrcheck.commands import facts
+
+    return facts.run(args)
+
+
+def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
+    from gdrcheck.commands.options import add_topo
+
+    text = "PCI Express tree, distance of each GPU to each NIC, and the rails"
+    add_topo(_add(commands, "topo", text, _topo))
+
+
+def _topo(args: argparse.Namespace) -> int:
+    from gdrcheck.commands import topo
+
+    return topo.run(args)
+
+
 def _add_profile(commands: _Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("profile", help="check a profile, or list its keys")
-    actions = parser.add_subparsers(required=True, metavar="ACTION")
-    check = _add(actions, "check", "say all that is wrong in a profile", _profile_check)
-    check.add_argument("file", type=Path, metavar="FILE", help="for example profiles/h200_ib.yml")
-    check.add_argument("--json", action="store_true", help="print the profile, defaults filled in")
-    _add(actions, "schema", "print the profile's JSON Schema", _profile_schema)
+    from gdrcheck.commands.options import add_profile
+
+    text = "check a profile, list its keys, or write a first one from facts"
+    add_profile(_add(commands, "profile", text, _profile))
 
 
-def _profile_check(args: argparse.Namespace) -> int:
-    from datetime import UTC, datetime
+def _profile(args: argparse.Namespace) -> int:
+    from gdrcheck.commands import profile
 
-    from gdrcheck.profile_file import load_profile
-
-    profile = load_profile(args.file, datetime.now(UTC).date())
-    if args.json:
-        print(profile.model_dump_json(indent=2))
-        return OK
-    print(f"{args.file}: valid")
-    for key in profile.missing_core():
-        print(f"{args.file}: {key} is left out: the verdict will be INCOMPLETE at best")
-    return OK
-
-
-def _profile_schema(_args: argparse.Namespace) -> int:
-    from gdrcheck.schemas import schema_text
-
-    print(schema_text("profile"), end="")
-    return OK
+    return profile.run(args)
 
 
 def _add_variables(commands: _Commands[argparse.ArgumentParser]) -> None:

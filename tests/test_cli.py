@@ -15,7 +15,17 @@ from gdrcheck.cli import main
 from gdrcheck.findings.catalogue import ENTRIES
 from gdrcheck.variables import VARIABLES
 
-COMMANDS = ("explain", "profile", "variables", "schema", "prepare", "node", "merge")
+COMMANDS = (
+    "explain",
+    "facts",
+    "topo",
+    "profile",
+    "variables",
+    "schema",
+    "prepare",
+    "node",
+    "merge",
+)
 
 
 def run(*argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -44,6 +54,9 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("node", ("--run", "--secret", "--node", "--out", "--lock", "--present")),
         ("merge", ("RESULTS_DIR", "--states", "--extra-junit", "--json")),
         ("prepare", ("--playbook-dir", "--results-dir")),
+        ("facts", ("--from", "--root", "--also", "--node", "--json", "examples:")),
+        ("topo", ("--from", "--root", "--also", "--profile", "--json", "examples:")),
+        ("profile", ("--from", "check", "schema", "examples:")),
     ],
 )
 def test_help_of_a_command_names_its_options(
@@ -55,7 +68,20 @@ def test_help_of_a_command_names_its_options(
     assert all(option in text for option in options)
 
 
-@pytest.mark.parametrize("argv", [[], ["nonsense"], ["explain"], ["node"], ["schema"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nonsense"],
+        ["explain"],
+        ["node"],
+        ["schema"],
+        ["profile"],
+        ["profile", "--from", "facts.json", "schema"],
+        ["facts", "--from", "facts.json", "--root", "/"],
+        ["topo", "--also", "mlx5_0"],
+    ],
+)
 def test_wrong_use_is_exit_code_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(argv)

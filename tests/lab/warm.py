@@ -15,6 +15,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from gdrcheck import __version__
+from gdrcheck import __version__, host_collector
 from gdrcheck.profile import Profile
 from gdrcheck.results.unpack import unpack_all
 from gdrcheck.run import Deadlines, NodeSpec, RunSpec, new_run_id
@@ -31,6 +32,10 @@ from lab import api
 HOME = "/var/lib/gdrcheck-warm"
 PORT = 18600
 CONTAINER = "warm"
+# What the host collector leaves on a node, and the code that is sent there to do so.
+HOST = f"{HOME}/host"
+COLLECTOR = Path(host_collector.__file__).parent
+COLLECT_S = 180
 # What the playbook grants, too.
 RIGHTS = ("--cap-add", "IPC_LOCK", "--ulimit", "memlock=-1:-1")
 PROFILE: dict[str, Any] = {
@@ -73,7 +78,7 @@ class Merged:
 def _outcome(case: ElementTree.Element) -> str:
     for tag in ("failure", "error", "skipped"):
         if (child := case.find(tag)) is not None:
-            return {"failure": "failed", "skipped": "skipped"}.get(tag) or child.get("type", "")
+            return {"failure": "failed", "skipped": "skipped"}.get(tag) or str(child.get("type"))
     return "passed"
 
 
@@ -174,6 +179,10 @@ class Warm:
         self.image = image
         self.results = results
 
+    def collect(self) -> None:
+        """Runs the host collector on every node again, for what a test has changed there."""
+        collect(self.nodes)
+
     def start(self, run: RunSpec, nodes: Sequence[api.Node] | None = None) -> WarmRun:
         """Starts the entry point of ``run`` on ``nodes`` (default: all that the run names)."""
         chosen = nodes or [n for n in self.nodes if n.name in {spec.name for spec in run.nodes}]
@@ -216,7 +225,9 @@ def warm(
     rights: Sequence[str] = RIGHTS,
     name: str = CONTAINER,
 ) -> Iterator[Warm]:
-    """Starts a container on every node with the rights of a real run; removes them at the end."""
+    """Starts a container on every node with the rights of a real run, after the host collector ran
+    there; removes them at the end.
+    """
     command = shlex.join(
         [
             "sudo",
@@ -241,6 +252,8 @@ def warm(
             "/dev/infiniband/rdma_cm",
             "-v",
             f"{HOME}:/warm",
+            "-v",
+            f"{HOST}:/run/gdrcheck/host:ro",
             "--entrypoint",
             "/usr/bin/sleep",
             image,
@@ -248,13 +261,26 @@ def warm(
         ]
     )
     try:
+        collect(nodes)
         for node in nodes:
-            node.ssh(f"sudo mkdir -p {HOME} && {command}", check=True)
+            node.ssh(command, check=True)
         yield Warm(nodes, image, results, name)
     finally:
         for node in nodes:
             if node.running:
                 node.ssh(f"sudo podman rm -f -t 0 {name}")
+
+
+def collect(nodes: Sequence[api.Node]) -> None:
+    """Runs this checkout's host collector as root on the nodes, on all at the same time."""
+    sources = {f"{COLLECTOR.name}/{p.name}": p.read_text() for p in COLLECTOR.glob("*.py")}
+    code = f"{HOME}/code"
+    command = (
+        f"sudo mkdir -p {code} && sudo tar -C {code} --no-same-owner -xf - && cd {code} && "
+        f"sudo python3 -m {COLLECTOR.name} --out {HOST}"
+    )
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        list(pool.map(lambda node: _pipe(node, command, _tar(sources), COLLECT_S), nodes))
 
 
 def _tar(files: dict[str, str]) -> bytes:
@@ -268,6 +294,8 @@ def _tar(files: dict[str, str]) -> bytes:
     return buffer.getvalue()
 
 
-def _pipe(node: api.Node, command: str, data: bytes) -> None:
-    done = subprocess.run(node.ssh_command(command), input=data, capture_output=True, timeout=120)
+def _pipe(node: api.Node, command: str, data: bytes, deadline_s: float = 120) -> None:
+    done = subprocess.run(
+        node.ssh_command(command), input=data, capture_output=True, timeout=deadline_s
+    )
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,108 @@
+"""gdrcheck topo: the matrix says how far GPUs and NICs are apart, and what the rails are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from gdrcheck.schemas import schema_text
+from tests import facts as build
+from tests.commands.support import run, saved, two_sockets
+
+PROFILE = """\
+gpus: {count: 2, model: "NVIDIA H200"}
+rails:
+  count: 3
+  nics: [{name: mlx5_0, gpu: 0}, {name: mlx5_1}, {name: mlx5_9}]
+"""
+
+
+def rows(out: str) -> dict[str, list[str]]:
+    """The matrix in ``out``: the cells of each row, and the columns as row ``""``."""
+    lines = out.partition("distances:\n")[2].partition("\n\n")[0].splitlines()
+    return {"": lines[0].split()} | {line.split()[0]: line.split()[1:] for line in lines[1:]}
+
+
+def test_matrix_has_a_row_a_function_and_a_column_a_nic_with_rails_marked(tmp_path: Path) -> None:
+    done = run("topo", "--from", saved(two_sockets(), tmp_path))
+    assert (done.code, done.err) == (0, "")
+    assert rows(done.out) == {
+        "": ["mlx5_1", "mlx5_0", "mlx5_2"],
+        "gpu0": ["PIX*", "SYS", "SYS"],
+        "gpu1": ["SYS", "PIX*", "NODE"],
+        "mlx5_1": ["X", "SYS", "SYS"],
+        "mlx5_0": ["SYS", "X", "NODE"],
+        "mlx5_2": ["SYS", "NODE", "X"],
+    }
+    assert "as the topology suggests them" in done.out
+    assert "no rail: mlx5_2: 100 Gb/s ethernet, unlike the 2 of 400 Gb/s infiniband" in done.out
+    assert "SYS   across NUMA nodes" in done.out
+
+
+def test_rails_are_those_of_the_profile_when_one_is_given(tmp_path: Path) -> None:
+    (tmp_path / "p.yml").write_text(PROFILE)
+    done = run("topo", "--from", saved(two_sockets(), tmp_path), "--profile", tmp_path / "p.yml")
+    assert done.code == 0
+    assert rows(done.out)["gpu0"] == ["PIX", "SYS*", "SYS"]
+    assert rows(done.out)["gpu1"] == ["SYS*", "PIX", "NODE"]
+    rails = done.out.partition("rails, as the profile promises them:\n")[2].splitlines()[:3]
+    assert [line.split() for line in rails[:2]] == [
+        ["rail", "0", "gpu0", "mlx5_0", "SYS"],
+        ["rail", "1", "gpu1", "mlx5_1", "SYS"],
+    ]
+    assert rails[2].split()[:6] == ["rail", "2", "no", "GPU", "no", "NIC"]
+    assert "mlx5_9" in rails[2]
+
+
+def test_tree_shows_links_that_are_less_than_they_can_be(tmp_path: Path) -> None:
+    slow = build.link(current_gts=16.0, current_width=8)
+    tree = build.pci_tree(functions=(build.pci_function(parent=None, link=slow),))
+    done = run("topo", "--from", saved(build.facts(pci=tree), tmp_path))
+    assert "  0000:1a:00.0  mlx5_0  16 GT/s x8 (can 32 GT/s x16)" in done.out
+
+
+def test_distance_that_is_not_known_is_a_question_mark(tmp_path: Path) -> None:
+    devices = (build.rdma_device("rxe0", slot=None, software=True),)
+    done = run("topo", "--from", saved(build.facts(rdma_devices=devices), tmp_path))
+    assert rows(done.out)["gpu0"] == ["?*"]
+
+
+def test_without_nics_there_is_no_matrix_and_that_is_said(tmp_path: Path) -> None:
+    done = run("topo", "--from", saved(build.facts(rdma_devices=()), tmp_path))
+    assert done.code == 0
+    assert "no RDMA NIC was found" in done.out
+    assert "legend" not in done.out
+
+
+def test_json_holds_the_same_and_fits_its_schema(tmp_path: Path) -> None:
+    done = run("topo", "--from", saved(two_sockets(), tmp_path), "--json")
+    topology = json.loads(done.out)
+    jsonschema.validate(topology, json.loads(schema_text("topology")))
+    assert topology["distances"]["gpu1"] == {"mlx5_1": "SYS", "mlx5_0": "PIX", "mlx5_2": "NODE"}
+    assert [(rail["gpu"], rail["nic"]) for rail in topology["rails"]] == [
+        ("gpu0", "mlx5_1"),
+        ("gpu1", "mlx5_0"),
+    ]
+    assert [(end["name"], end["kind"], end["slot"]) for end in topology["functions"]][:3] == [
+        ("gpu0", "gpu", "0000:16:05.0"),
+        ("gpu1", "gpu", "0000:96:05.0"),
+        ("mlx5_1", "nic", "0000:16:06.0"),
+    ]
+
+
+def test_wrong_profile_is_told_by_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "p.yml").write_text("gpsu: 1\n")
+    done = run("topo", "--from", saved(two_sockets(), tmp_path), "--profile", tmp_path / "p.yml")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"{tmp_path}/p.yml:1: gpsu: unknown key; did you mean gpus?\n"
+
+
+@pytest.mark.parametrize("name", ["gpu0", "0000:16:05.0"])
+def test_a_nic_that_is_called_like_a_gpu_has_a_row_of_its_own(tmp_path: Path, name: str) -> None:
+    devices = (build.rdma_device(name, slot=None),)
+    done = run("topo", "--from", saved(build.facts(rdma_devices=devices), tmp_path), "--json")
+    names = [end["name"] for end in json.loads(done.out)["functions"]]
+    assert len(names) == len(set(names)) == 3
