@@ -20,16 +20,20 @@ ENTRIES: tuple[Entry, ...] = (
         causes=(
             "Ethernet: the interface of one node has another MTU (1500 in place of 9000, say).",
             "The MTU was set by hand and lost at a restart.",
-            "InfiniBand: the port is in a partition, or on a switch, with a smaller MTU.",
+            "InfiniBand: the switch port at the other end of the cable is set to, or can do, a "
+            "smaller MTU; the subnet manager gives both ends the smaller one.",
         ),
         repair=(
-            "Read both ends: ibv_devinfo -d DEVICE | grep active_mtu; ip link show IFACE.",
-            "Ethernet: ip link set IFACE mtu 9000, and the same in the node's network "
+            "Read it on both nodes: `ibv_devinfo -d DEVICE | grep active_mtu`; "
+            "`ip link show IFACE`.",
+            "Ethernet: `ip link set IFACE mtu 9000`, and the same in the node's network "
             "configuration.",
             "Check that the switch ports on the way carry frames of that size.",
-            "InfiniBand: compare the mtu of the partition in the subnet manager's partitions.conf.",
+            "InfiniBand: find the switch port with `iblinkinfo -C DEVICE -P PORT -D 0,PORT`, and "
+            "compare its MTU with that of a good node's: "
+            "`smpquery -C DEVICE -P PORT -D portinfo 0,PORT SWITCHPORT`.",
         ),
-        source="ibv_query_port(3), ip-link(8), opensm(8)",
+        source="ibv_query_port(3), ip-link(8), smpquery(8), iblinkinfo(8)",
     ),
     Entry(
         code="PORT-FIRMWARE-DIFFERS",
@@ -45,10 +49,11 @@ ENTRIES: tuple[Entry, ...] = (
             "The nodes were delivered in several lots.",
         ),
         repair=(
-            "Read what is running and what is written: mlxfwmanager --query, or "
-            "flint -d SLOT query.",
-            "Choose one version and update the others: mlxfwmanager -u -i IMAGE.",
-            "Restart the node, or mlxfwreset -d SLOT reset.",
+            "Read what runs and what is written: `mlxfwmanager --query`, or `flint -d SLOT query`.",
+            "Choose one version and burn it card by card: `mlxfwmanager -d SLOT -u -i IMAGE`. "
+            "Without `-d SLOT` it burns every card that the image fits.",
+            "Drain the node and restart it, or make the card alone run it: "
+            "`mlxfwreset -d SLOT reset`.",
             "Promise it: expect.firmware in the profile makes a wrong version a failure.",
         ),
         severity=Severity.WARN,
@@ -102,10 +107,11 @@ ENTRIES: tuple[Entry, ...] = (
             "A virtual machine was suspended and resumed.",
         ),
         repair=(
-            "Read the state on both nodes: timedatectl; chronyc tracking.",
-            "Start the service: systemctl enable --now chronyd (or systemd-timesyncd).",
-            "Check that the servers answer: chronyc sources -v.",
-            "Step the clock once if it is far off: chronyc makestep.",
+            "Read the state on both nodes: `timedatectl`; `chronyc tracking`.",
+            "Start the service: `systemctl enable --now chronyd` (on Debian and Ubuntu it is "
+            "called chrony), or systemd-timesyncd in its place.",
+            "Check that the servers answer: `chronyc sources -v`.",
+            "Step the clock once if it is far off: `chronyc makestep`.",
         ),
         severity=Severity.WARN,
         source="chronyc(1), timedatectl(1), docs/channel.md",

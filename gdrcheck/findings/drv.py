@@ -24,16 +24,19 @@ ENTRIES: tuple[Entry, ...] = (
             "update without a rebuild (DKMS).",
             "The kernel refused it: symbols of another stack, missing signature with Secure Boot, "
             "unsupported device.",
-            "It is blacklisted in /etc/modprobe.d.",
+            "It is blacklisted in /etc/modprobe.d, or on the kernel's command line.",
         ),
         repair=(
-            "Try it on the host: modprobe MODULE; then dmesg | tail.",
-            "Not found: install it for this kernel (uname -r; dkms status), then depmod -a.",
+            "Try it on the host: `modprobe MODULE`, then `dmesg | tail`.",
+            "Not found: install it for this kernel (`uname -r`; `dkms status`), then `depmod -a`.",
             "Refused: read the reason in the kernel log; sign it, or rebuild it against the "
             "stack that is loaded.",
-            "Make it permanent: echo MODULE > /etc/modules-load.d/MODULE.conf.",
+            "Blacklisted: `grep -rw MODULE /etc/modprobe.d /usr/lib/modprobe.d /proc/cmdline`, and "
+            "remove the line.",
+            "Make it permanent: `echo MODULE > /etc/modules-load.d/MODULE.conf`.",
         ),
-        source="modprobe(8), modules-load.d(5), Linux Documentation/ABI/testing/sysfs-module",
+        source="modprobe(8), modprobe.d(5), modules-load.d(5), Linux Documentation/ABI/testing/"
+        "sysfs-module",
     ),
     Entry(
         code="DRV-OFED",
@@ -42,15 +45,16 @@ ENTRIES: tuple[Entry, ...] = (
             "The vendor's RDMA stack (MLNX_OFED, DOCA-OFED), its version, or its absence (inbox) "
             "is not what the profile promises."
         ),
-        evidence="ofed_info -s on the host, by the host collector; inbox when there is none.",
+        evidence="`ofed_info -s` on the host, by the host collector; inbox when there is none.",
         causes=(
             "The node was left out of an upgrade, or was upgraded alone.",
             "A kernel update replaced the vendor's modules by the kernel's own.",
             "The profile belongs to another group of nodes.",
         ),
         repair=(
-            "Read it on the host: ofed_info -s; modinfo -n mlx5_core.",
-            "Install the promised version, and restart the stack (openibd) or the node.",
+            "Read it on the host: `ofed_info -s`; `modinfo -n mlx5_core`.",
+            "Install the promised version, and restart the stack (`systemctl restart openibd`) or "
+            "the node.",
             "Or correct expect.ofed in the profile.",
         ),
         source="ofed_info of MLNX_OFED and DOCA-OFED",
@@ -72,9 +76,11 @@ ENTRIES: tuple[Entry, ...] = (
             "An installation or removal of OFED was broken off.",
         ),
         repair=(
-            "List the files: for m in ib_core ib_uverbs mlx5_core mlx5_ib; do modinfo -n $m; done.",
+            "List: `for m in ib_core ib_uverbs mlx5_core mlx5_ib; do modinfo -n $m; done`.",
+            "See whether what is loaded is what is on the disk: `cat "
+            "/sys/module/mlx5_core/srcversion`; `modinfo -F srcversion mlx5_core`.",
             "Install the vendor's stack again as a whole for the running kernel, or remove it.",
-            "Rebuild the initial RAM disk (update-initramfs -u, or dracut -f).",
+            "Rebuild the initial RAM disk (`update-initramfs -u`, or `dracut -f`).",
             "Restart the node; a reload in place leaves some of the old ones in use.",
         ),
         source="modinfo(8), MLNX_OFED's installation guide",
@@ -86,14 +92,15 @@ ENTRIES: tuple[Entry, ...] = (
             "libibverbs loads a provider library for each kernel driver. The one for this NIC is "
             "not in the image, so the device is there, and cannot be opened."
         ),
-        evidence="etc/libibverbs.d/*.driver and the libraries in libibverbs/ of the image.",
+        evidence="`etc/libibverbs.d/*.driver` and the libraries in libibverbs/ of the image.",
         causes=(
             "The package with the providers (ibverbs-providers) is not in the image.",
             "The NIC needs a provider that its vendor ships apart from rdma-core.",
             "The image's rdma-core is too old for this kind of NIC.",
         ),
         repair=(
-            "Look in the image: cat /etc/libibverbs.d/*.driver; ls /usr/lib/*/libibverbs.",
+            "Look in the image: `cat /etc/libibverbs.d/*.driver`; `ls /usr/lib*/libibverbs "
+            "/usr/lib/*/libibverbs`.",
             "Use an image with a newer rdma-core, or with the vendor's provider.",
         ),
         source="libibverbs' README, ibv_get_device_list(3)",

@@ -19,16 +19,17 @@ ENTRIES: tuple[Entry, ...] = (
         ),
         causes=(
             "NVIDIA's proprietary kernel module is loaded.",
-            "The kernel was built without CONFIG_DMA_SHARED_BUFFER.",
-            "The kernel is older than 5.12.",
+            "The kernel is older than 5.12 (that of Ubuntu 20.04 is 5.4, for example).",
             "The driver is older than 515.",
+            "The kernel was built without CONFIG_DMA_SHARED_BUFFER.",
         ),
         repair=(
-            "Read all: uname -r; head -1 /proc/driver/nvidia/version; grep DMA_SHARED_BUFFER "
-            "/boot/config-$(uname -r).",
-            "Install the open kernel module, or a newer driver.",
+            "Read kernel and driver: `uname -r`; `head -1 /proc/driver/nvidia/version`.",
+            "Read the kernel's option: `grep DMA_SHARED_BUFFER /boot/config-$(uname -r)`, or "
+            "`zgrep DMA_SHARED_BUFFER /proc/config.gz`.",
+            "Install the open kernel module, or a newer driver, and restart the node.",
             "Use a kernel of 5.12 or newer.",
-            "Or use nvidia-peermem: registration: peermem in the profile.",
+            "Or use nvidia-peermem: `registration: peermem` in the profile.",
         ),
         source="perftest's README, NVIDIA's GPUDirect RDMA documentation, nv-dmabuf.c of NVIDIA's "
         "open driver",
@@ -44,16 +45,17 @@ ENTRIES: tuple[Entry, ...] = (
         evidence="The entries of /sys/kernel/mm/memory_peers, and /sys/module/nvidia_peermem.",
         causes=(
             "The RDMA stack was restarted or replaced after the module had been loaded.",
-            "The driver was built before OFED was installed, against a stack without that "
-            "interface.",
-            "The module was loaded with its clients switched off (peerdirect_support).",
+            "The module was built before OFED was installed, against a stack without, or with "
+            "another, interface for peer memory.",
         ),
         repair=(
-            "Look for the client: ls /sys/kernel/mm/memory_peers.",
-            "Load it again: modprobe -r nvidia_peermem && modprobe nvidia_peermem; then dmesg | "
-            "tail.",
-            "With OFED: install NVIDIA's driver again, so that it is built against OFED.",
-            "With the kernel's own stack use dma-buf: registration: dmabuf in the profile.",
+            "Look for the client: `ls /sys/kernel/mm/memory_peers`.",
+            "Load it again: `modprobe -r nvidia_peermem && modprobe nvidia_peermem`, then "
+            "`dmesg | tail`.",
+            "With OFED: build NVIDIA's driver again, so that it is built against OFED (the repair "
+            "of DRV-PEERMEM-SYMBOLS tells how).",
+            "With a stack that has no such interface, as the kernel's own, use dma-buf: "
+            "`registration: dmabuf` in the profile.",
         ),
         source="kernel-open/nvidia-peermem of NVIDIA's open driver, MLNX_OFED's ib_core",
     ),
@@ -72,16 +74,22 @@ ENTRIES: tuple[Entry, ...] = (
         causes=(
             "OFED was installed or upgraded after NVIDIA's driver had been built.",
             "OFED was removed: the kernel's own ib_core lacks the functions.",
+            "The driver came ready built from the distribution, against the kernel's own stack.",
             "NVIDIA's driver was upgraded, and the node was not restarted.",
             "ib_core is loaded from another place than the one that was built against.",
         ),
         repair=(
-            "Read the refusal: modprobe nvidia_peermem; dmesg | grep -i peer.",
-            "Build NVIDIA's driver again against the stack that is loaded: dkms install --force "
-            "nvidia/VERSION, or install its package again.",
+            "Read the refusal: `modprobe nvidia_peermem`, then `dmesg | grep -i peer`.",
+            "Find NVIDIA's module and version in `dkms status`, and build it against the stack "
+            "that is loaded: `dkms build --force nvidia/VERSION`, then "
+            "`dkms install --force nvidia/VERSION`; install alone takes the old build again.",
+            "If an old DKMS says that it is already built: `dkms remove nvidia/VERSION "
+            "-k $(uname -r)`, then `dkms install nvidia/VERSION -k $(uname -r)`.",
+            "Without DKMS: install NVIDIA's driver again, or its DKMS package in place of the "
+            "ready-built one.",
             "Restart the node, so that what is loaded is what is installed.",
-            "Or use dma-buf: registration: dmabuf in the profile.",
+            "Or use dma-buf: `registration: dmabuf` in the profile.",
         ),
-        source="kernel-open/nvidia-peermem of NVIDIA's open driver, modinfo(8)",
+        source="kernel-open/nvidia-peermem of NVIDIA's open driver, modinfo(8), dkms(8)",
     ),
 )

@@ -24,12 +24,17 @@ ENTRIES: tuple[Entry, ...] = (
             "On Kubernetes the pod that loads the driver has not finished.",
         ),
         repair=(
-            "Read which driver has the GPUs: lspci -nnk -d 10de:.",
-            "Try it on the host: modprobe nvidia; then dmesg | grep -i -E 'nvrm|nvidia' | tail.",
-            "Install the driver for this kernel (uname -r; dkms status).",
-            "Blacklist nouveau, or give the GPUs back from vfio-pci, and restart the node.",
+            "Read which driver has the GPUs: `lspci -nnk -d 10de:`.",
+            "Try it on the host: `modprobe nvidia`, then "
+            "`dmesg | grep -i -E 'nvrm|nvidia' | tail`.",
+            "Install the driver for this kernel (`uname -r`; `dkms status`).",
+            "Refused with Secure Boot on (`mokutil --sb-state`): enrol the key that the module is "
+            "signed with.",
+            "Blacklist nouveau in /etc/modprobe.d and rebuild the initial RAM disk "
+            "(`update-initramfs -u`, or `dracut -f`), or give the GPUs back from vfio-pci; then "
+            "restart the node.",
         ),
-        source="README of NVIDIA's Linux driver, modprobe(8)",
+        source="README of NVIDIA's Linux driver, modprobe(8), mokutil(1)",
     ),
     Entry(
         code="DRV-NVIDIA-VERSION",
@@ -45,9 +50,10 @@ ENTRIES: tuple[Entry, ...] = (
             "The profile was not brought up to date.",
         ),
         repair=(
-            "Compare loaded and installed: cat /proc/driver/nvidia/version; modinfo -F version "
-            "nvidia.",
-            "Install the promised version, and restart the node.",
+            "Compare: `head -1 /proc/driver/nvidia/version` (loaded); "
+            "`modinfo -F version nvidia` (installed).",
+            "Install the promised version, and the fabric manager of the same version where there "
+            "is one; then restart the node.",
             "Or correct expect.driver in the profile.",
         ),
         source="README of NVIDIA's Linux driver",
@@ -67,10 +73,10 @@ ENTRIES: tuple[Entry, ...] = (
             "The profile's expect.open_module is wrong.",
         ),
         repair=(
-            "Read it on the host: head -1 /proc/driver/nvidia/version; modinfo -F license nvidia "
-            "(Dual MIT/GPL is the open one).",
+            "Read what is loaded: `head -1 /proc/driver/nvidia/version` (the open one says so).",
+            "Read what is installed: `modinfo -F license nvidia` (Dual MIT/GPL is the open one).",
             "Install the other kind (for example nvidia-open, or nvidia-driver-VERSION-server-open "
-            "on Ubuntu), and restart the node.",
+            "on Ubuntu), and restart the node. GPUs older than Turing have no open one.",
             "Or correct expect.open_module in the profile.",
         ),
         source="README of NVIDIA's Linux driver, chapter on open kernel modules",
@@ -82,13 +88,13 @@ ENTRIES: tuple[Entry, ...] = (
             "The newest CUDA version that NVIDIA's driver supports is older than promised. "
             "Programs that were built with the promised version do not start."
         ),
-        evidence="NVML's answer about the driver's CUDA version (nvidia-smi shows the same).",
+        evidence="NVML's answer about the driver's CUDA version (`nvidia-smi` shows the same).",
         causes=(
             "The driver is older than the rest of the group's.",
             "The profile promises the version of a toolkit that needs a newer driver.",
         ),
         repair=(
-            "Read it on the host: nvidia-smi (first lines: CUDA Version).",
+            "Read it on the host: `nvidia-smi` (first lines: CUDA Version).",
             "Install a newer driver; CUDA's release notes list the least version for each.",
             "Or correct expect.cuda in the profile.",
         ),
@@ -109,15 +115,21 @@ ENTRIES: tuple[Entry, ...] = (
         causes=(
             "The service is not installed or not enabled.",
             "Its version differs from the driver's: it must be the same, to the last number.",
+            "HGX B200 and newer: the package nvlsm is not installed, or the module ib_umad is not "
+            "loaded, and the service does not start without them.",
             "An NVSwitch or an NVLink is faulty, and the service gave up.",
             "The fabric is still being configured: the node was started a moment ago.",
         ),
         repair=(
-            "Read both: systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A 3 Fabric.",
-            "Install the version of the driver (nvidia-fabricmanager), then systemctl enable --now "
-            "nvidia-fabricmanager.",
-            "Read its log, /var/log/fabricmanager.log, for links and switches that failed.",
-            "Reset the GPUs and switches, or restart the node.",
+            "Read: `systemctl status nvidia-fabricmanager`; `nvidia-smi -q | grep -A 3 Fabric`.",
+            "Install the version of the driver (nvidia-fabricmanager), then "
+            "`systemctl enable --now nvidia-fabricmanager`.",
+            "HGX B200 and newer: install nvlsm, `modprobe ib_umad` (permanently in "
+            "/etc/modules-load.d), and start the service again.",
+            "Read why it stopped, and which links and switches failed: "
+            "`journalctl -b -u nvidia-fabricmanager`; /var/log/fabricmanager.log.",
+            "Restart the node; if the same link or switch fails again, power it off and on, then "
+            "have the board replaced.",
         ),
         source="NVIDIA's Fabric Manager user guide, nvmlDeviceGetGpuFabricInfo",
     ),

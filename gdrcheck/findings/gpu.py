@@ -22,10 +22,12 @@ ENTRIES: tuple[Entry, ...] = (
             "gpus.count is too large for this node.",
         ),
         repair=(
-            "List what there is: lspci -Dnn -d 10de: -- and compare with a node that is well.",
-            "Read the kernel's messages: dmesg | grep -i -E 'pcie|pci .*10de|NVRM'.",
-            "Power the node off and on; a warm reboot does not reset all boards.",
-            "Read the management controller's log (power, temperature, presence of the board).",
+            "List what there is, here and on a good node: `lspci -Dnn -d 10de:`.",
+            "Read the kernel's messages: `dmesg | grep -i -E 'pcie|10de|NVRM'`.",
+            "Read the management controller's log (power, temperature, presence of the board): "
+            "`ipmitool sel elist`.",
+            "Power the node off and on, at the mains if the board has power of its own; a warm "
+            "reboot does not reset all boards.",
             "Reseat the board or have it replaced.",
             "If the node has fewer GPUs by design, correct gpus.count in the profile.",
         ),
@@ -45,9 +47,10 @@ ENTRIES: tuple[Entry, ...] = (
             "Virtual functions of a GPU (SR-IOV, vGPU) were switched on.",
         ),
         repair=(
-            "List them: lspci -Dnn -d 10de: -- and nvidia-smi -L.",
+            "List them: `lspci -Dnn -d 10de:`; `nvidia-smi -L`.",
             "Correct gpus.count, or move the node to the group that it belongs to.",
-            "Remove what should not be there; switch the virtual functions off.",
+            "Remove what should not be there; switch virtual functions off: "
+            "`/usr/lib/nvidia/sriov-manage -d SLOT`.",
         ),
         source="PCI Code and ID Assignment Specification (class 03h), gdrcheck's own rule: the "
         "count in the profile is exact",
@@ -71,13 +74,17 @@ ENTRIES: tuple[Entry, ...] = (
             "The image lacks the Python package nvidia-ml-py.",
         ),
         repair=(
-            "Run nvidia-smi on the host. If it fails there too, it is the driver.",
-            "Works on the host: generate the CDI file again (nvidia-ctk cdi generate "
-            "--output=/etc/cdi/nvidia.yaml) and start with --device nvidia.com/gpu=all.",
-            "Version mismatch: reboot, or unload and load the modules; compare "
-            "/proc/driver/nvidia/version with modinfo -F version nvidia.",
-            "No answer: dmesg | grep -i -E 'NVRM|Xid'; processes in state D (ps -eo stat,cmd) "
-            "need a reboot.",
+            "Run `nvidia-smi` on the host. If it fails there too, it is the driver.",
+            "Works on the host: generate the CDI file again (`nvidia-ctk cdi generate "
+            "--output=/etc/cdi/nvidia.yaml`) and start with `--device nvidia.com/gpu=all`.",
+            "Version mismatch: restart the node, or unload and load the modules; compare "
+            "`head -1 /proc/driver/nvidia/version` with `modinfo -F version nvidia`.",
+            "No answer: `dmesg | grep -i -E 'NVRM|Xid'`; processes in state D "
+            "(`ps -eo stat,pid,cmd | grep '^D'`) need a restart of the node.",
+            "No permission: start the container anew, since `systemctl daemon-reload` on the host "
+            "can take the GPUs from one that runs.",
+            "Library found, but not the package: `python3 -c 'import pynvml'` in the image; use "
+            "an image that has it.",
         ),
         source="NVML API reference (nvmlReturn_t), NVIDIA Container Toolkit documentation",
     ),
@@ -97,12 +104,12 @@ ENTRIES: tuple[Entry, ...] = (
             "The function is bound to another driver (vfio-pci, nouveau), or to none.",
         ),
         repair=(
-            "Compare nvidia-smi -L on the host with the list in the container; pass all GPUs in: "
-            "--device nvidia.com/gpu=all.",
-            "Read the kernel's messages: dmesg | grep -i -E 'Xid|RmInitAdapter|fallen off'.",
-            "Read the driver of the function: lspci -k -s SLOT.",
-            "Drain the node, then nvidia-smi --gpu-reset -i SLOT; if that fails, power it off and "
-            "on.",
+            "Compare `nvidia-smi -L` on the host with the list in the container.",
+            "Missing in the container only: pass all GPUs in with `--device nvidia.com/gpu=all`.",
+            "Read the kernel's messages: `dmesg | grep -i -E 'Xid|RmInitAdapter|fallen off'`.",
+            "Read the driver of the function: `lspci -k -s SLOT`.",
+            "Drain the node, then `nvidia-smi --gpu-reset -i SLOT`; if that fails, restart the "
+            "node, or power it off and on.",
             "If it comes back lost, have the GPU replaced.",
         ),
         source="NVIDIA Xid catalogue (79), NVML API reference (nvmlReturn_t)",
@@ -119,8 +126,8 @@ ENTRIES: tuple[Entry, ...] = (
             "The GPU is a vGPU, whose name ends with its profile.",
         ),
         repair=(
-            "Read the names: nvidia-smi -L.",
-            "Correct gpus.model: it is the driver's name, and may have * in it.",
+            "Read the names: `nvidia-smi -L`.",
+            "Correct gpus.model: it is the driver's name, and may have `*` in it.",
             "If the board is another one, have it replaced.",
         ),
         source="NVML API reference (nvmlDeviceGetName)",
@@ -140,10 +147,11 @@ ENTRIES: tuple[Entry, ...] = (
             "The operator or the partition manager of the cluster has another configuration.",
         ),
         repair=(
-            "Read both modes, current and pending: nvidia-smi --query-gpu=mig.mode.current,"
-            "mig.mode.pending --format=csv.",
-            "Drain the node, then nvidia-smi -i SLOT -mig 0 (or 1).",
-            "If the mode stays pending: nvidia-smi --gpu-reset -i SLOT, or reboot.",
+            "Read: `nvidia-smi --query-gpu=mig.mode.current,mig.mode.pending --format=csv`.",
+            "Drain the node, then `nvidia-smi -i SLOT -mig 0` (or `-mig 1`).",
+            "If the mode stays pending: `nvidia-smi --gpu-reset -i SLOT`, or restart the node.",
+            "On, but without the devices: make them again (`nvidia-smi mig -i SLOT -cgi PROFILE "
+            "-C`); they do not outlast a restart.",
             "Under Kubernetes correct the label nvidia.com/mig.config of the node.",
         ),
         source="NVIDIA Multi-Instance GPU User Guide, NVML API reference (nvmlDeviceGetMigMode)",
@@ -160,13 +168,16 @@ ENTRIES: tuple[Entry, ...] = (
             "Addressing above 4 GiB or resizable BARs are switched off in the firmware.",
             "In a virtual machine: the window for PCI memory is too small, so that the guest's "
             "firmware could not place the full BAR.",
-            "The GPU is in a display mode, or of a kind, that has a BAR1 of 256 MiB only.",
+            "The GPU is of a kind, or in a display mode, that has a BAR1 of 256 MiB only.",
         ),
         repair=(
-            "Read it: nvidia-smi -q -d MEMORY (BAR1 Memory Usage), lspci -v -s SLOT (Region 1).",
+            "Read it as root: `nvidia-smi -q -d MEMORY` (BAR1); `lspci -vv -s SLOT` (Region 1).",
+            "Look for lack of address space: `dmesg | grep -E 'BAR [0-9].*(no space|fail)'`.",
             "Firmware set-up: switch on Above 4G Decoding and Re-Size BAR Support.",
-            "Virtual machine: enlarge the 64-bit PCI window of the guest's firmware.",
-            "GPUs with a display mode: switch to compute mode with NVIDIA's displaymodeselector.",
+            "Virtual machine: enlarge the 64-bit PCI window of the guest's firmware (OVMF: "
+            "opt/ovmf/X-PciMmio64Mb).",
+            "Boards with a choice of display modes: `displaymodeselector --gpumode "
+            "physical_display_disabled`, card by card; it switches the display outputs off.",
         ),
         source="NVIDIA GPUDirect RDMA documentation (BAR sizes), NVML API reference",
     ),

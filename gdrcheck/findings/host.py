@@ -18,14 +18,15 @@ ENTRIES = (
             "of registering more memory than the kernel's default limit."
         ),
         causes=(
-            "The container was started without --cap-add IPC_LOCK.",
+            "The container was started without `--cap-add IPC_LOCK`.",
             "The container runs as a user other than root: the capability is then in the bounding "
             "set only, and not effective.",
             "A security policy of the engine or of the cluster takes the capability away.",
         ),
         repair=(
-            "Compare: grep -E 'CapEff|CapBnd' /proc/self/status inside the container.",
-            "Start the container as root with --cap-add IPC_LOCK, or with --ulimit memlock=-1:-1.",
+            "Compare inside the container: `grep -E 'CapEff|CapBnd' /proc/self/status`.",
+            "Start the container as root with `--cap-add IPC_LOCK`, or with "
+            "`--ulimit memlock=-1:-1`.",
             "On Kubernetes add IPC_LOCK to securityContext.capabilities and run as user 0, or "
             "raise the memlock limit of the container runtime's service.",
         ),
@@ -44,16 +45,17 @@ ENTRIES = (
             "still registered."
         ),
         causes=(
-            "The container engine's default limit is in force, for want of --ulimit memlock=-1:-1.",
+            "The container engine's default limit is in force, for want of "
+            "`--ulimit memlock=-1:-1`.",
             "The service that starts the containers has LimitMEMLOCK set, and the hard limit "
             "cannot be raised from inside.",
             "A line in /etc/security/limits.conf limits the user.",
         ),
         repair=(
-            "Read the limit where the container runs: grep locked /proc/self/limits.",
-            "Start the container with --ulimit memlock=-1:-1.",
-            "Set LimitMEMLOCK=infinity in the unit of the engine or of the batch system, then "
-            "restart it.",
+            "Read the limit inside the container: `grep locked /proc/self/limits`.",
+            "Start the container with `--ulimit memlock=-1:-1`.",
+            "Set `LimitMEMLOCK=infinity` in the unit of the engine or of the batch system, then "
+            "`systemctl daemon-reload`, and restart it.",
         ),
         source="getrlimit(2), systemd.exec(5), limits.conf(5)",
     ),
@@ -71,7 +73,7 @@ ENTRIES = (
             "The profile belongs to another group of nodes.",
         ),
         repair=(
-            "Read it on the node: cat /etc/os-release.",
+            "Read it on the node: `cat /etc/os-release`.",
             "Install the node again from the image of its group.",
             "Or correct expect.os in the profile.",
         ),
@@ -91,9 +93,10 @@ ENTRIES = (
             "The node was left out of an upgrade.",
         ),
         repair=(
-            "Compare the running kernel with the installed ones: uname -r; ls /lib/modules.",
+            "Compare the running kernel with the installed ones: `uname -r`; `ls /lib/modules`.",
             "Choose the entry in the boot loader and restart the node.",
-            "Hold the package back, so that it does not happen again, or correct expect.kernel.",
+            "Hold the package back (`apt-mark hold PACKAGE`, or `dnf versionlock add PACKAGE`), so "
+            "that it does not happen again, or correct expect.kernel.",
         ),
         source="uname(2), proc_sys_kernel(5)",
     ),
@@ -102,7 +105,7 @@ ENTRIES = (
         title="The kernel was started without a promised parameter",
         meaning=(
             "A word that the profile promises is not on the kernel's command line, for example "
-            "iommu=pt. The setting that it stands for is then the kernel's default."
+            "`iommu=pt`. The setting that it stands for is then the kernel's default."
         ),
         evidence="/proc/cmdline.",
         causes=(
@@ -111,9 +114,11 @@ ENTRIES = (
             "The parameter has another name on this kernel or processor.",
         ),
         repair=(
-            "Read what the kernel was given: cat /proc/cmdline.",
-            "Add the word to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub (or "
-            "grub2-mkconfig, or grubby --update-kernel=ALL --args=WORD), and restart the node.",
+            "Read what the kernel was given: `cat /proc/cmdline`.",
+            "Debian, Ubuntu: add the word to GRUB_CMDLINE_LINUX in /etc/default/grub, and run "
+            "`update-grub`; files in /etc/default/grub.d win over it.",
+            "Red Hat: `grubby --update-kernel=ALL --args=WORD`.",
+            "Restart the node.",
             "Or correct expect.command_line in the profile.",
         ),
         source="Linux Documentation/admin-guide/kernel-parameters.txt",
@@ -131,15 +136,22 @@ ENTRIES = (
             "the network functions in /sys/kernel/iommu_groups."
         ),
         causes=(
-            "The kernel's command line lacks iommu=pt, or has it where it should not.",
+            "The kernel's command line lacks `iommu=pt` (on Arm `iommu.passthrough=1`), or has it "
+            "where it should not.",
             "The IOMMU is switched on, or off, in the firmware's setup (VT-d, AMD-Vi, SMMU).",
-            "The kernel's built-in default differs: CONFIG_IOMMU_DEFAULT_PASSTHROUGH.",
+            "The kernel's built-in default differs: CONFIG_IOMMU_DEFAULT_PASSTHROUGH, or "
+            "CONFIG_INTEL_IOMMU_DEFAULT_ON.",
             "Observed mixed: single functions were given another domain by hand, or by a quirk of "
             "the kernel.",
         ),
         repair=(
-            "Read both: ls /sys/class/iommu; cat /sys/kernel/iommu_groups/*/type | sort | uniq -c.",
-            "For pass-through put iommu=pt on the kernel's command line and restart the node.",
+            "Read: `ls /sys/class/iommu`; `cat /sys/kernel/iommu_groups/*/type | sort | uniq -c`.",
+            "To pass addresses through, put `iommu=pt` on the kernel's command line, on Arm "
+            "`iommu.passthrough=1`, and restart the node.",
+            "To translate: `iommu.passthrough=0`, and on Intel `intel_iommu=on` where the kernel "
+            "does not switch it on by itself.",
+            "To have none: `intel_iommu=off`, or `amd_iommu=off`; Arm has no such parameter, only "
+            "the firmware's setup.",
             "Or change the setting in the firmware's setup, and compare it with a good node.",
             "Or correct expect.iommu in the profile.",
         ),

@@ -20,9 +20,9 @@ ENTRIES = (
             "The firmware of the NIC has stopped.",
         ),
         repair=(
-            "Read the kernel's messages at the time of the failure: dmesg -T | tail.",
-            "Check free memory (free -m) and the container's memory limit.",
-            "Look for leaked memory regions: rdma resource show mr.",
+            "Read the kernel's messages at the time of the failure: `dmesg -T | tail`.",
+            "Check free memory (`free -m`) and the container's memory limit.",
+            "Look for leaked memory regions: `rdma resource show mr`.",
             "Reload the driver or restart the node; then compare driver and firmware versions "
             "with those of a good node.",
         ),
@@ -37,16 +37,17 @@ ENTRIES = (
         ),
         evidence="errno 12, the size, RLIMIT_MEMLOCK, and whether CAP_IPC_LOCK is effective.",
         causes=(
-            "The container was started without --ulimit memlock=-1:-1 and without an effective "
+            "The container was started without `--ulimit memlock=-1:-1` and without an effective "
             "CAP_IPC_LOCK.",
             "IPC_LOCK was granted, but the process is not root, so it has no effect.",
             "The process has registered other memory already: all that it has pinned counts "
             "towards the limit.",
         ),
         repair=(
-            "Check grep locked /proc/self/limits and CapEff in /proc/self/status.",
-            "Start the container with --ulimit memlock=-1:-1 and --cap-add IPC_LOCK, as root.",
-            "Set LimitMEMLOCK=infinity where the container's parent service is defined.",
+            "Inside the container: `grep locked /proc/self/limits`; `grep CapEff "
+            "/proc/self/status`.",
+            "Start the container with `--ulimit memlock=-1:-1` and `--cap-add IPC_LOCK`, as root.",
+            "Set `LimitMEMLOCK=infinity` where the container's parent service is defined.",
         ),
         source="ibv_reg_mr(3), getrlimit(2), Linux drivers/infiniband/core/umem.c (ib_umem_get)",
     ),
@@ -64,7 +65,8 @@ ENTRIES = (
         ),
         repair=(
             "Do not use this node for RDMA.",
-            "Compare the versions of rdma-core and of the driver with those of a good node.",
+            "Compare the versions of rdma-core in the image and of the driver on the host "
+            "(`modinfo mlx5_ib`, `uname -r`) with those of a good node.",
             "If they are the same, report the fault to the maintainers of the provider.",
         ),
         source="ibv_reg_mr(3)",

@@ -26,9 +26,10 @@ ENTRIES = (
         ),
         repair=(
             "Do not use this pair. Repeat it alone to see whether it is always the same end.",
-            "Look for IOMMU faults and PCIe errors: dmesg | grep -i -E 'IO_PAGE_FAULT|DMAR|AER'.",
-            "Check that the NIC's firmware does not force relaxed ordering: mlxconfig -d SLOT "
-            "query | grep PCI_WR_ORDERING.",
+            "Look for IOMMU faults and PCIe errors: "
+            "`dmesg | grep -i -E 'IO_PAGE_FAULT|DMAR|smmu|AER'`.",
+            "Check that the NIC's firmware does not force relaxed ordering (force_relax): "
+            "`mlxconfig -d SLOT query PCI_WR_ORDERING`.",
             "Compare firmware, BIOS settings and driver with a good node; swap the NIC.",
         ),
         source="ibv_post_send(3), ibv_reg_mr(3), PCI Express Base Specification (ordering rules)",
@@ -74,10 +75,13 @@ ENTRIES = (
         ),
         repair=(
             "Look at the first status that is not WR_FLUSH_ERR, on both ends.",
-            "Read the NIC driver's messages on that end: dmesg -T | grep -i -E 'mlx5|cqe|rxe'.",
-            "LOC_PROT_ERR: check access control services on the bridges (lspci -vvv, ACSCtl) "
-            "and the IOMMU mode.",
+            "Read the NIC driver's messages on that end: `dmesg -T | grep -i -E 'mlx5|cqe|rxe'`.",
+            "LOC_PROT_ERR: check access control services on the bridges, as root "
+            "(`lspci -vvv -s BRIDGE | grep ACSCtl`), and the IOMMU mode; look for faults: "
+            "`dmesg -T | grep -i -E 'IO_PAGE_FAULT|DMAR|smmu'`.",
             "Length errors: compare the MTU of both interfaces and of the switches.",
+            "RNR_RETRY_EXC_ERR, or DEADLINE: see on the other end whether its process ran, or the "
+            "node was busy; then follow PAIR-RETRY-EXCEEDED.",
         ),
         source="ibv_poll_cq(3), InfiniBand Architecture Specification vol. 1, ch. 9 and 11",
     ),
@@ -93,21 +97,26 @@ ENTRIES = (
             "The data link between the two nodes is down, or a switch drops the packets.",
             "The ends use GIDs that do not reach each other: different RoCE versions, subnets or "
             "VLANs.",
-            "A firewall blocks UDP port 4791 (RoCE v2).",
             "Several interfaces in one subnet, and another one answers ARP for the address.",
             "The path MTU is larger than what the network carries: small messages pass.",
+            "A firewall on the way blocks UDP port 4791 (RoCE v2). That of the node itself does so "
+            "for RoCE in software (rxe) only: packets of a NIC do not pass it.",
             "InfiniBand: the partition key does not match, or the subnet has no route.",
             "The other end's queue pair was gone already: its process died.",
         ),
         repair=(
-            "Ping between the addresses behind both GIDs, through the data interfaces: "
-            "ping -I IFACE ADDRESS.",
-            "Look at the port counters on both ends before and after: local_ack_timeout_err, "
-            "packet_seq_err, out_of_sequence.",
-            "Check the firewall: nft list ruleset | grep 4791.",
-            "Compare ip neigh with the other NIC's MAC address; set arp_ignore=1 and "
-            "arp_announce=2 if they differ.",
-            "Ping with large packets that must not be fragmented: ping -M do -s 4096.",
+            "RoCE, from both ends to the address behind the other GID: `ping -I IFACE ADDRESS`.",
+            "Read the counters on both ends before and after (local_ack_timeout_err, "
+            "packet_seq_err, out_of_sequence): `rdma statistic show link DEVICE/PORT`.",
+            "Compare `ip neigh show dev IFACE` with the other NIC's MAC address; if they differ, "
+            "follow PORT-ARP-FLUX.",
+            "Ping with large packets that must not be fragmented: "
+            "`ping -M do -s 4164 -I IFACE ADDRESS` (with its headers 4192 bytes, as much as RoCE "
+            "needs for 4096).",
+            "Check the firewall: `nft list ruleset`, or `iptables -S`. Where the policy is drop, "
+            "UDP port 4791 must be accepted.",
+            "InfiniBand: see whether there is a route: `ibtracert -C DEVICE -P PORT LID LID`, from "
+            "the LID of one end to that of the other.",
         ),
         source="ibv_poll_cq(3), ibv_modify_qp(3), RoCEv2 annex A17, Linux Documentation/networking/"
         "ip-sysctl.rst",
@@ -129,11 +138,13 @@ ENTRIES = (
             "The port went down.",
         ),
         repair=(
-            "Check the route and the neighbour: ip route get ADDRESS; ip neigh show.",
-            "Compare the GID tables of both ends: rdma link show.",
-            "Check that both ports are active: rdma link show.",
+            "Check the route and the neighbour: `ip route get ADDRESS`; `ip neigh show`.",
+            "Compare the GID tables of both ends: `ibv_devinfo -v -d DEVICE | grep GID`.",
+            "Check that both ports are active: `rdma link show`.",
+            "See whether interface and container are in one network namespace: "
+            "`ip link show IFACE` inside the container.",
         ),
-        source="ibv_modify_qp(3), Linux drivers/infiniband/core/addr.c and verbs.c",
+        source="ibv_modify_qp(3), ibv_devinfo(1), Linux drivers/infiniband/core/addr.c and verbs.c",
     ),
     Entry(
         code="PAIR-MTU",
@@ -147,14 +158,17 @@ ENTRIES = (
             "RoCE: the MTU of the network interface was left at 1500, which gives an active MTU "
             "of 1024.",
             "RoCE: the interface's MTU leaves no room for the headers.",
-            "InfiniBand: the subnet manager gave the port or its partition a smaller MTU.",
+            "InfiniBand: the switch port at the other end of the cable is set to, or can do, a "
+            "smaller MTU.",
             "The profiles of the two nodes promise different path MTUs.",
         ),
         repair=(
-            "Read both: ip link show IFACE; ibv_devinfo -d DEVICE | grep active_mtu.",
-            "Set the same MTU (for RoCE with 4096 bytes at least 4200) on both interfaces and on "
-            "every switch between them, and make it permanent.",
-            "Prove the path: ping -M do -s 4096 through the data interface.",
+            "Read both: `ip link show IFACE`; `ibv_devinfo -d DEVICE | grep active_mtu`.",
+            "Set the same MTU (for RoCE with 4096 bytes at least 4200) on both interfaces "
+            "(`ip link set IFACE mtu 9000`) and on every switch between them, and make it "
+            "permanent.",
+            "Prove the path: `ping -M do -s 4164 -I IFACE ADDRESS` (with its headers 4192 bytes, "
+            "as much as RoCE needs for 4096).",
             "Or lower path_mtu in the profile to what the network carries.",
         ),
         source="ibv_query_port(3), ibv_modify_qp(3), Linux include/rdma/ib_addr.h (iboe_get_mtu)",
@@ -173,11 +187,12 @@ ENTRIES = (
             "A node that was busy or restarting something during one attempt.",
         ),
         repair=(
-            "Look at error counters of both ports and of the switch ports between them, twice, a "
-            "minute apart: symbol_error, link_downed, port_rcv_errors.",
-            "RoCE: compare trust mode, priority flow control and traffic class (mlnx_qos -i IFACE) "
-            "with the switches.",
-            "Repeat the run on this pair: ansible-playbook validate.yml --limit NODE1,NODE2.",
+            "Read twice, both ends: `grep . /sys/class/infiniband/DEVICE/ports/PORT/counters/*`.",
+            "See which of symbol_error, link_downed and port_rcv_errors grew meanwhile, and look "
+            "at the same counters of the switch ports between the nodes.",
+            "RoCE: compare trust mode, priority flow control and traffic class "
+            "(`mlnx_qos -i IFACE`) with the switches.",
+            "Repeat the run on this pair: `ansible-playbook validate.yml --limit NODE1,NODE2`.",
         ),
         source="perfquery(8), ethtool(8), IEEE 802.1Qbb",
     ),

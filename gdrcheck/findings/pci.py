@@ -26,9 +26,10 @@ ENTRIES = (
             "A lane of the card, the switch or the processor is broken.",
         ),
         repair=(
-            "Look at both ends: lspci -s SLOT -vv | grep -E 'LnkCap|LnkSta'; a narrow link reads "
-            "(downgraded).",
-            "Read the kernel's messages: dmesg | grep 'available PCIe bandwidth'.",
+            "As root, for both ends: `lspci -vv -s SLOT | grep -E 'LnkCap|LnkSta'`.",
+            "The other end is the bridge above, which `lspci -D -PP -s SLOT` names before the "
+            "slot; a narrow link reads (downgraded), and LnkCap tells which end can do no more.",
+            "Read the kernel's messages: `dmesg | grep 'available PCIe bandwidth'`.",
             "Switch the node off, reseat card, riser and cables, and try again.",
             "Check the bifurcation of the slot in the firmware's setup.",
             "Swap the card with that of a good node: if the fault moves with it, replace the "
@@ -57,8 +58,11 @@ ENTRIES = (
             "A link that was retrained after an error stayed at its first speed.",
         ),
         repair=(
-            "Look at both ends: lspci -s SLOT -vv | grep -E 'LnkCap|LnkSta|LnkCtl2'.",
-            "Look for link errors: cat /sys/bus/pci/devices/SLOT/aer_dev_correctable.",
+            "As root, for both ends: `lspci -vv -s SLOT | grep -E 'LnkCap|LnkSta|LnkCtl2'`.",
+            "The other end is the bridge above, which `lspci -D -PP -s SLOT` names before the "
+            "slot; a target speed in LnkCtl2 below LnkCap is a limit that somebody set.",
+            "Look for link errors, at both ends: "
+            "`cat /sys/bus/pci/devices/SLOT/aer_dev_correctable`.",
             "Set the slot's speed to automatic or to the full generation in the firmware's setup.",
             "Switch the node off, reseat card, riser and cables, and try again.",
             "Update the firmware of board, switch and card.",
@@ -87,9 +91,8 @@ ENTRIES = (
             "The firmware of the device or of a switch has a fault.",
         ),
         repair=(
-            "See which kind it is: grep -v ' 0$' /sys/bus/pci/devices/SLOT/aer_dev_nonfatal "
-            "/sys/bus/pci/devices/SLOT/aer_dev_fatal.",
-            "Read when it happened: dmesg | grep -i -E 'AER|PCIe Bus Error'.",
+            "See which kind it is: `grep -v ' 0$' /sys/bus/pci/devices/SLOT/aer_dev_*fatal`.",
+            "Read when it happened: `dmesg -T | grep -i -E 'AER|PCIe Bus Error'`.",
             "Only at boot, and only unsupported requests: update the firmware; if they stay as "
             "many as they are, waive the finding with that reason.",
             "Reseat or replace card, riser and cable of the function that counts.",
@@ -111,19 +114,21 @@ ENTRIES = (
             "bridge between GPU and NIC, from the configuration space that the host collector read."
         ),
         causes=(
-            "The firmware's setup enables ACS, often together with virtualisation or the IOMMU.",
-            "The kernel enabled it because an IOMMU is on; iommu=pt does not change that.",
-            "What disabled it at boot (a unit that runs setpci) did not run, or ran before a "
+            "The kernel enabled it because an IOMMU is on; `iommu=pt` does not change that.",
+            "What disabled it at boot (a unit that runs `setpci`) did not run, or ran before a "
             "switch was reset.",
+            "The firmware's setup enables ACS, often together with virtualisation or the IOMMU.",
         ),
         repair=(
-            "Look: lspci -s BRIDGE -vvv | grep ACSCtl, as root; ReqRedir+ means redirected.",
-            "On bare metal switch ACS off in the firmware's setup.",
-            "Or at boot, for each bridge: setpci -s BRIDGE ECAP_ACS+0x6.w=0000.",
-            "Or with the kernel's option pci=config_acs= (6.11 and later) or "
-            "pci=disable_acs_redir=.",
+            "Look, as root: `lspci -vvv -s BRIDGE | grep ACSCtl`; ReqRedir+ means redirected.",
+            "On a node without virtual machines switch ACS off in the firmware's setup, and the "
+            "IOMMU as well if the profile does not promise it: otherwise the kernel enables ACS "
+            "again.",
+            "Or as root at every boot, for each bridge: `setpci -s BRIDGE ECAP_ACS+0x6.w=0000`.",
+            "Or on the kernel's command line: `pci=disable_acs_redir=BRIDGE`; further bridges "
+            "follow after a semicolon, which GRUB wants in quotes.",
             "With virtual machines leave it on and enable address translation services (ATS) in "
-            "the NIC.",
+            "the NIC: `mlxconfig -d SLOT set ATS_ENABLED=1`, then restart the node.",
         ),
         source="PCI Express base specification 7.7.11, NCCL user guide (troubleshooting), Linux "
         "Documentation/admin-guide/kernel-parameters.txt",
@@ -139,15 +144,16 @@ ENTRIES = (
         evidence="Bit 4 of Device Control in the NIC's PCI Express capability.",
         causes=(
             "The firmware's setup of the machine switches it off.",
-            "The kernel switched it off, as it does for processors with known faults.",
+            "The kernel switched it off, as it does below root ports with known faults, or that "
+            "do not support it.",
             "The NIC's own configuration (PCI_WR_ORDERING) was changed.",
         ),
         repair=(
-            "Look: lspci -s SLOT -vv | grep RlxdOrd, as root.",
-            "Read the NIC's setting: mlxconfig -d SLOT query PCI_WR_ORDERING; per_mkey leaves it "
+            "Look, as root: `lspci -vv -s SLOT | grep RlxdOrd`.",
+            "See whether the kernel switched it off: `dmesg | grep -i 'relaxed ordering'`.",
+            "Read the NIC's setting: `mlxconfig -d SLOT query PCI_WR_ORDERING`; per_mkey leaves it "
             "to the application.",
-            "Enable it in the firmware's setup (PCIe relaxed ordering).",
-            "Check dmesg for 'Disabling relaxed ordering'.",
+            "Set it in the firmware's setup (PCIe relaxed ordering).",
         ),
         source="PCI Express base specification 7.5.3.4, Linux drivers/pci/quirks.c, ibv_reg_mr(3)",
     ),
@@ -163,11 +169,16 @@ ENTRIES = (
             "A device below the same root port supports no more, and all get the smallest.",
             "The firmware's setup limits it, or the kernel left what the firmware had set.",
             "The card was plugged in while the machine ran, and got the default of 128 bytes.",
+            "The kernel was started with `pci=pcie_bus_peer2peer`, which sets 128 bytes "
+            "everywhere.",
         ),
         repair=(
-            "Compare: lspci -s SLOT -vv | grep MaxPayload, as root, along the whole way up.",
+            "As root, for the NIC and each bridge above: `lspci -vv -s SLOT | grep MaxPayload`.",
+            "The bridges above are those that `lspci -D -PP -s SLOT` names; the first MaxPayload "
+            "is what a function can, the second what is set.",
             "Set the maximum payload in the firmware's setup to automatic or larger.",
-            "Or boot with pci=pcie_bus_perf or pci=pcie_bus_safe.",
+            "Or start the kernel with `pci=pcie_bus_safe`. Not with `pci=pcie_bus_perf`: it lowers "
+            "the maximum read request to the payload.",
         ),
         source="PCI Express base specification 7.5.3.4, Linux Documentation/admin-guide/"
         "kernel-parameters.txt",
@@ -182,13 +193,15 @@ ENTRIES = (
         evidence="Bits 12 to 14 of Device Control in the NIC's PCI Express capability.",
         causes=(
             "The firmware's setup or the kernel left the default of 512 bytes.",
-            "A script or a tuning profile wrote another value.",
             "The NIC was reset after it had been tuned.",
+            "The kernel was started with `pci=pcie_bus_perf`, which lowers it to the payload.",
+            "A script or a tuning profile wrote another value.",
         ),
         repair=(
-            "Look: lspci -s SLOT -vv | grep MaxReadReq, as root.",
-            "Set it until the next boot: read setpci -s SLOT CAP_EXP+8.w, replace its first digit "
-            "(5 is 4096 bytes), and write it back.",
+            "Look, as root: `lspci -vv -s SLOT | grep MaxReadReq`.",
+            "See that `cat /proc/cmdline` does not have `pcie_bus_perf` in it.",
+            "Set it until the next boot, as root: `setpci -s SLOT CAP_EXP+8.w=5000:7000` "
+            "(5 is 4096 bytes, 4 is 2048, 3 is 1024).",
             "Make it permanent in the firmware's setup or in a unit that runs at boot.",
         ),
         source="PCI Express base specification 7.5.3.4, setpci(8)",
@@ -203,7 +216,7 @@ ENTRIES = (
         ),
         evidence=(
             "The bridges above GPU and NIC in /sys/devices and the NUMA nodes of both, in the "
-            "words of nvidia-smi topo -m."
+            "words of `nvidia-smi topo -m`."
         ),
         causes=(
             "The card is in another slot than on the other nodes.",
@@ -213,10 +226,10 @@ ENTRIES = (
             "The machine is virtual, and the hypervisor hides the topology.",
         ),
         repair=(
-            "Compare with a good node: gdrcheck topo on both, or nvidia-smi topo -m.",
+            "Compare with a good node: `gdrcheck topo` on both, or `nvidia-smi topo -m`.",
             "Move the card to the slot that the manual gives for this GPU.",
             "Correct rails.nics in the profile (order, or gpu beside the selector).",
-            "Let the hypervisor present the physical topology, or lower expect.rail_distance.",
+            "Let the hypervisor show the physical topology, or allow more in expect.rail_distance.",
         ),
         source="nvidia-smi(1) topo, NVML nvmlGpuTopologyLevel_t",
     ),
@@ -240,10 +253,10 @@ ENTRIES = (
             "Someone unbound it, for example to give it to a virtual machine.",
         ),
         repair=(
-            "Read why: dmesg | grep -e mlx5 -e SLOT.",
-            "See what could drive it: lspci -k -s SLOT.",
-            "Load or bind it: modprobe mlx5_core, or echo SLOT > "
-            "/sys/bus/pci/drivers/mlx5_core/bind.",
+            "Read why: `dmesg | grep -e mlx5 -e SLOT`.",
+            "See what could drive it: `lspci -k -s SLOT`.",
+            "Load or bind it: `modprobe mlx5_core`, or `echo SLOT > "
+            "/sys/bus/pci/drivers/mlx5_core/bind`.",
             "Firmware that does not answer: switch the node off and on (a restart is not enough), "
             "then update the firmware.",
             "If the NIC is not meant to serve a rail, correct rails.nics in the profile.",

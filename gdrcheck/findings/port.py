@@ -19,15 +19,18 @@ ENTRIES = (
             "The RDMA subsystem is in exclusive network namespace mode, so the container sees "
             "only devices that were moved into it.",
             "The card is dead, unplugged, or switched off in the firmware.",
-            "A software device (rxe, siw) was removed with rdma link delete, or not added at boot.",
+            "A software device (rxe, siw) was removed with `rdma link delete`, or not added at "
+            "boot.",
         ),
         repair=(
-            "List what there is: rdma link show; lspci -nn | grep -i -E 'infiniband|ethernet'.",
-            "Read the driver's messages: dmesg | grep -i -E 'mlx5|irdma|bnxt_re|rxe'.",
-            "Load the driver (for example modprobe mlx5_ib), or add the link again.",
+            "List what there is: `rdma link show`; `lspci -nn | grep -i -E 'infiniband|ethernet'`.",
+            "Read the driver's messages: `dmesg | grep -i -E 'mlx5|irdma|bnxt_re|rxe'`.",
+            "Load the driver (for example `modprobe mlx5_ib`), or add the software device again: "
+            "`rdma link add NAME type rxe netdev IFACE`.",
             "If the device only has another name, correct rails.nics in the profile.",
-            "Check rdma system show; in exclusive mode move the device or switch to shared.",
-            "If lspci does not list the card, reseat it.",
+            "Check `rdma system show`; in exclusive mode move the device into the container, or "
+            "switch to shared while no container runs: `rdma system set netns shared`.",
+            "If `lspci` does not list the card, power the node off and on, then reseat it.",
         ),
         source="rdma-link(8), rdma-system(8), Linux Documentation/ABI/stable/"
         "sysfs-class-infiniband",
@@ -46,7 +49,7 @@ ENTRIES = (
             "rails.count is too small.",
         ),
         repair=(
-            "List the devices: rdma link show; ls -l /sys/class/infiniband.",
+            "List the devices: `rdma link show`; `ls -l /sys/class/infiniband`.",
             "Narrow rails.nics in the profile, for example by slot, or correct rails.count.",
             "Remove a device that should not be there.",
         ),
@@ -70,11 +73,12 @@ ENTRIES = (
             "The device is being reset, or its firmware has stopped.",
         ),
         repair=(
-            "Compare ls -l /dev/infiniband inside and outside the container.",
-            "Pass the devices in: --device /dev/infiniband, or the cluster's device plugin.",
-            "Compare ibv_devices with ls /sys/class/infiniband; if only the latter lists the "
+            "Compare `ls -l /dev/infiniband` inside and outside the container.",
+            "Pass the devices in: `--device /dev/infiniband`, or the cluster's device plugin.",
+            "Compare `ibv_devices` with `ls /sys/class/infiniband`; if only the latter lists the "
             "device, use an image with a newer rdma-core.",
-            "Look for denials: ausearch -m avc -ts recent, or dmesg | grep -i apparmor.",
+            "Look for denials: `ausearch -m avc -ts recent`, or `dmesg | grep -i apparmor`.",
+            "Look for a reset of the NIC: `dmesg -T | grep -i -E 'mlx5|health|fatal'`.",
         ),
         source="ibv_open_device(3), ibv_get_device_list(3), Linux drivers/infiniband/core/"
         "uverbs_main.c",
@@ -91,11 +95,12 @@ ENTRIES = (
             "The switch port is disabled or in an error state.",
         ),
         repair=(
-            "Read both states: rdma link show, or ibstat.",
-            "Physical state not LinkUp: check cable, transceiver and switch port.",
-            "Ethernet: ip link set IFACE up, and make it permanent.",
-            "InfiniBand in INIT: ask the subnet manager (opensm or the switch's) with sminfo, and "
-            "read its log.",
+            "Read both states: `rdma link show DEVICE/PORT`, or `ibstat DEVICE PORT`.",
+            "Ethernet: `ip link set IFACE up`, and make it permanent.",
+            "Physical state not LinkUp: check cable, transceiver and switch port; `mlxlink -d "
+            "DEVICE -m` tells why there is no link.",
+            "InfiniBand in INIT or ARMED: ask the subnet manager with `sminfo -C DEVICE -P PORT`, "
+            "and read its log.",
         ),
         source="ibv_query_port(3), opensm(8), InfiniBand Architecture Specification vol. 1, ch. 7",
     ),
@@ -118,9 +123,10 @@ ENTRIES = (
             "(M_Key) that another one has set.",
         ),
         repair=(
-            "Ask for the subnet manager: sminfo; on its host: systemctl status opensm.",
-            "Start one: systemctl start opensm, or switch on the one of a managed switch.",
-            "Look for the port's GUID in the subnet manager's log.",
+            "From an active port of the same fabric: `sminfo -C DEVICE -P PORT`.",
+            "If none answers, see on its host: `systemctl status opensm` (opensmd with MLNX_OFED).",
+            "Start one: `systemctl start opensm`, or switch on the one of a managed switch.",
+            "If one answers, look for this port's GUID (`ibstat DEVICE PORT`) in its log.",
             "If all ports of a leaf wait, check the links from that leaf to the spine.",
         ),
         source="opensm(8), sminfo(8), InfiniBand Architecture Specification vol. 1, ch. 14",
@@ -142,8 +148,7 @@ ENTRIES = (
             "Ethernet: a lower rate is configured on the switch, which takes fewer lanes.",
         ),
         repair=(
-            "Read what is possible and what came up: ibportstate -D 0 PORT query, or mlxlink "
-            "-d DEVICE; ethtool IFACE.",
+            "Read what came up: `mlxlink -d DEVICE`, or `ibportstate -C DEVICE -P PORT -D 0 PORT`.",
             "Unplug, clean and plug in both ends; a flap of the link trains it again.",
             "Swap cable or transceiver with a good neighbour and see whether the fault moves.",
             "Check the split and the speed that are configured on the switch port.",
@@ -167,10 +172,11 @@ ENTRIES = (
             "The firmware limits the port.",
         ),
         repair=(
-            "Read what is possible and what was negotiated: ethtool IFACE, or "
-            "ibportstate -D 0 PORT query.",
+            "Read what came up: `ethtool IFACE`, or `ibportstate -C DEVICE -P PORT -D 0 PORT`.",
+            "Read what cable and transceiver can do: `mlxlink -d DEVICE -m`.",
+            "Check speed, split and forward error correction of the switch port, the last against "
+            "`ethtool --show-fec IFACE`.",
             "Swap cable or transceiver with a good neighbour and see whether the fault moves.",
-            "Check speed, split and forward error correction of the switch port.",
             "Correct rails.port_rate_gbps if the profile is wrong.",
         ),
         source="ibportstate(8), ethtool(8), Linux Documentation/ABI/stable/sysfs-class-infiniband",
@@ -190,8 +196,9 @@ ENTRIES = (
             "The profile belongs to another group of nodes.",
         ),
         repair=(
-            "Read the port type: mlxconfig -d SLOT query | grep LINK_TYPE.",
-            "Change it with mlxconfig (LINK_TYPE_P1) and restart the node.",
+            "Read the port type: `mlxconfig -d SLOT query LINK_TYPE_P1` (P2 for a second port).",
+            "Change it (1 is InfiniBand, 2 Ethernet): `mlxconfig -d SLOT set LINK_TYPE_P1=1`, and "
+            "restart the node.",
             "Or correct rails.nics or rails.link_layer in the profile.",
         ),
         source="Linux Documentation/ABI/stable/sysfs-class-infiniband, mlxconfig's manual",
@@ -212,13 +219,15 @@ ENTRIES = (
             "InfiniBand: the subnet manager has not configured the port yet.",
         ),
         repair=(
-            "List the entries: rdma link show; grep . "
-            "/sys/class/infiniband/DEVICE/ports/1/gids/* (reading an empty slot's type gives "
-            "EINVAL, which is normal).",
-            "Give the interface an address: ip address show IFACE.",
-            "Start the container with --network host, or move the interface into it.",
+            "List the entries with their types: `ibv_devinfo -v -d DEVICE | grep GID`.",
+            "See whose they are: `grep -r . "
+            "/sys/class/infiniband/DEVICE/ports/PORT/gid_attrs/ndevs` (an empty entry answers "
+            "Invalid argument, which is normal).",
+            "See whether the interface has an address: `ip address show IFACE`; give it one, and "
+            "make it permanent.",
+            "Start the container with `--network host`, or move the interface into it.",
             "Correct gid.family and gid.type in the profile.",
         ),
-        source="ibv_query_gid_ex(3), Linux drivers/infiniband/core/roce_gid_mgmt.c",
+        source="ibv_query_gid_ex(3), ibv_devinfo(1), Linux drivers/infiniband/core/roce_gid_mgmt.c",
     ),
 )

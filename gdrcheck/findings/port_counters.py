@@ -24,11 +24,11 @@ ENTRIES: tuple[Entry, ...] = (
             "The NIC restarted after an error of its firmware.",
         ),
         repair=(
-            "Find the moment: dmesg -T | grep -i -E 'link (up|down)', and the log of the switch.",
-            "Reseat cable and transceiver; read their state: mlxlink -d DEVICE -p PORT -m, or "
-            "ethtool -m IFACE.",
+            "Find the moment: `dmesg -T | grep -i -E 'link (up|down)'`, and the switch's log.",
+            "Look for a reset of the NIC: `dmesg -T | grep -i -E 'mlx5|health|fatal'`.",
+            "Reseat cable and transceiver; read their state: `mlxlink -d DEVICE -m`, or "
+            "`ethtool -m IFACE`.",
             "Swap the cable with a good neighbour's and see whether the fault moves.",
-            "Look for a reset of the NIC: dmesg -T | grep -i -E 'mlx5|health|fatal'.",
             "Run again until link_downed stands still.",
         ),
         source="Linux Documentation/ABI/stable/sysfs-class-infiniband (link_downed), Linux "
@@ -50,15 +50,17 @@ ENTRIES: tuple[Entry, ...] = (
             "The NIC or the switch port is failing.",
         ),
         repair=(
+            "Read the quality of the link: `mlxlink -d DEVICE -c -e`.",
             "Reseat cable and transceiver, clean optical connectors.",
-            "Read the quality of the link: mlxlink -d DEVICE -p PORT -c -e.",
             "Swap the cable with a good neighbour's and see whether the fault moves.",
-            "Buffer overruns: compare the operational virtual lanes of both ends (ibportstate) and "
-            "the configuration of the subnet manager.",
-            "Clear the counters (perfquery -R LID PORT) and run again.",
+            "Buffer overruns: compare the operational virtual lanes of both ends "
+            "(`smpquery -C DEVICE -P PORT -D portinfo 0 PORT | grep VL`) and the configuration of "
+            "the subnet manager.",
+            "Clear the counters, which stand still at their largest value "
+            "(`perfquery -C DEVICE -P PORT -R`), and run again.",
         ),
         source="InfiniBand Architecture Specification vol. 1, PortCounters; Linux "
-        "Documentation/ABI/stable/sysfs-class-infiniband; perfquery(8), ibportstate(8)",
+        "Documentation/ABI/stable/sysfs-class-infiniband; perfquery(8), smpquery(8)",
     ),
     Entry(
         code="PORT-ERROR-RATE",
@@ -85,11 +87,12 @@ ENTRIES: tuple[Entry, ...] = (
         ),
         repair=(
             "Look at which counters grew, on both ends and on the switch port between them.",
-            "Bit errors: read the quality of the link (mlxlink -d DEVICE -p PORT -c -e), reseat or "
+            "Bit errors: read the quality of the link (`mlxlink -d DEVICE -c -e`), reseat or "
             "swap the cable.",
             "Lost packets: compare traffic class, priority flow control and ECN of the NIC "
-            "(mlnx_qos -i IFACE, or dcb pfc show dev IFACE) with the switch.",
-            "Look for drops and pause frames: ethtool -S IFACE | grep -i -E 'discard|pause|drop'.",
+            "(`mlnx_qos -i IFACE`, or `dcb pfc show dev IFACE`) with the switch.",
+            "Look for drops and pause frames: "
+            "`ethtool -S IFACE | grep -i -E 'discard|pause|drop'`.",
             "Repeat with no other traffic on the port.",
         ),
         source="infiniband-diags etc/error_thresholds (10), ibdiagnet's manual (BER threshold "

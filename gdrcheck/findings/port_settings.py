@@ -19,9 +19,10 @@ ENTRIES = (
             "The profile names an old version.",
         ),
         repair=(
-            "Read what runs and what was burned: mlxfwmanager --query, or flint -d SLOT query.",
-            "Burn the promised version: mlxfwmanager -d SLOT -u -i IMAGE.",
-            "Make it run: mlxfwreset -d SLOT reset, or restart the node.",
+            "Read what runs and what was burned: `mlxfwmanager --query`, or `flint -d SLOT query`.",
+            "Burn the promised version: `mlxfwmanager -d SLOT -u -i IMAGE`; the image must be for "
+            "the card's board id (PSID).",
+            "Drain the node and make it run: `mlxfwreset -d SLOT reset`, or restart the node.",
             "Or correct expect.firmware in the profile.",
         ),
         source="Linux Documentation/ABI/stable/sysfs-class-infiniband, NVIDIA MFT manual",
@@ -41,10 +42,9 @@ ENTRIES = (
             "Ethernet: RoCE knows the default partition 0xffff only; partitions are VLANs there.",
         ),
         repair=(
-            "Read the table: grep . /sys/class/infiniband/DEVICE/ports/PORT/pkeys/* | "
-            "grep -v 0x0000.",
-            "Add the port's GUID (ibstat) to the partition, in partitions.conf of opensm or in "
-            "the fabric manager, and have it read again.",
+            "Read: `grep . /sys/class/infiniband/DEVICE/ports/PORT/pkeys/* | grep -v 0x0000`.",
+            "Add the port's GUID (`ibstat DEVICE PORT`) to the partition, in partitions.conf of "
+            "opensm or in the fabric manager, and have it read again.",
             "Or correct pkey in the profile.",
         ),
         source="InfiniBand Architecture Specification vol. 1, 10.9; opensm(8), PARTITION "
@@ -67,14 +67,14 @@ ENTRIES = (
             "The profile asks for more than the device can.",
         ),
         repair=(
-            "Ethernet: ip link set IFACE mtu 9000 (4200 at least for 4096), permanently, and the "
+            "Read what is in force: `ibv_devinfo -d DEVICE | grep mtu`; `ip link show IFACE`.",
+            "Ethernet: `ip link set IFACE mtu 9000` (4200 at least for 4096), permanently, and the "
             "same on every switch port on the way.",
-            "InfiniBand: check the switch port's MTU with smpquery portinfo LID PORT, and the "
-            "subnet manager's configuration.",
-            "Read it again: ibv_devinfo -d DEVICE | grep mtu.",
+            "InfiniBand: find the switch port with `iblinkinfo -C DEVICE -P PORT -D 0,PORT`, and "
+            "read its MTU: `smpquery -C DEVICE -P PORT -D portinfo 0,PORT SWITCHPORT`.",
             "Or correct expect.mtu_bytes or path_mtu in the profile.",
         ),
-        source="ibv_query_port(3), Linux include/rdma/ib_addr.h (iboe_get_mtu)",
+        source="ibv_query_port(3), smpquery(8), Linux include/rdma/ib_addr.h (iboe_get_mtu)",
     ),
     Entry(
         code="PORT-TRAFFIC-CLASS",
@@ -90,10 +90,12 @@ ENTRIES = (
             "The profile's traffic_class was changed and the nodes were not.",
         ),
         repair=(
-            "Read it: cat /sys/class/infiniband/DEVICE/tc/PORT/traffic_class.",
-            "Write the promised one: echo CLASS > that file, or echo -1 for none, and correct the "
-            "script that sets it.",
-            "Compare trust and priorities: mlnx_qos -i IFACE.",
+            "Read it: `cat /sys/class/infiniband/DEVICE/tc/PORT/traffic_class`.",
+            "Write the promised one: "
+            "`echo CLASS > /sys/class/infiniband/DEVICE/tc/PORT/traffic_class`.",
+            "Or have none: `echo tclass=-1 > /sys/class/infiniband/DEVICE/tc/PORT/traffic_class`.",
+            "Correct the script that sets it at boot.",
+            "Compare trust and priorities: `mlnx_qos -i IFACE`.",
             "Or correct traffic_class in the profile.",
         ),
         source="NVIDIA MLNX_OFED manual, Quality of Service, RoCE",
@@ -114,10 +116,11 @@ ENTRIES = (
         ),
         repair=(
             "Give each rail a network of its own.",
-            "Or keep them apart: sysctl -w net.ipv4.conf.IFACE.arp_ignore=1 "
-            "net.ipv4.conf.IFACE.arp_announce=2 for each interface, permanently in /etc/sysctl.d, "
-            "with routing by source address.",
-            "Forget what peers have learned: ip neigh flush dev IFACE on the peers.",
+            "Or keep them apart, for each interface: `sysctl -w net.ipv4.conf.IFACE.arp_ignore=1 "
+            "net.ipv4.conf.IFACE.arp_announce=2`, permanently in /etc/sysctl.d.",
+            "With that, route by source address (`ip rule add from ADDRESS table NUMBER`, and the "
+            "network in that table), or answers leave by the first interface.",
+            "Forget what peers have learned, on the peers: `ip neigh flush dev IFACE`.",
         ),
         severity=Severity.WARN,
         source="Linux Documentation/networking/ip-sysctl.rst (arp_filter, arp_announce, "

@@ -19,9 +19,11 @@ ENTRIES = (
             "The disk filled up, so the results could not be written.",
         ),
         repair=(
-            "Reach the node: ansible NODE -m ansible.builtin.ping.",
-            "Read nodes/NODE/supervisor.log in the results, and journalctl on the node.",
-            "Repair the node and repeat: ansible-playbook validate.yml --limit NODE,PARTNER.",
+            "Reach the node: `ansible -i INVENTORY NODE -m ansible.builtin.ping`.",
+            "Read nodes/NODE/supervisor.log in the results, and on the node "
+            "`journalctl --since -1h`.",
+            "Repair the node and repeat: "
+            "`ansible-playbook -i INVENTORY validate.yml --limit NODE,PARTNER`.",
         ),
         source="gdrcheck's own rule: nothing measured is not a pass",
     ),
@@ -36,8 +38,8 @@ ENTRIES = (
         evidence="The keys that are missing.",
         causes=("The profile is a draft, or was copied without being filled in.",),
         repair=(
-            "Write down what was bought; gdrcheck profile schema lists every key.",
-            "Check the file: gdrcheck profile check FILE.",
+            "Write down what was bought; `gdrcheck profile schema` lists every key.",
+            "Check the file: `gdrcheck profile check FILE`.",
         ),
         source="gdrcheck's own rule: nothing measured is not a pass",
     ),
@@ -56,9 +58,10 @@ ENTRIES = (
             "The registry does not answer, or wants a login.",
         ),
         repair=(
-            "List what is there: podman images (or docker images), as root.",
+            "List what is there, as root: `podman images` (or `docker images`).",
             "Let the playbook send it: gdrcheck_image_source archive, with gdrcheck_image_archive.",
-            "Or let the node pull it: gdrcheck_image_source registry; try podman pull IMAGE first.",
+            "Or let the node pull it: gdrcheck_image_source registry; try `podman pull IMAGE` "
+            "(or `docker pull IMAGE`) first.",
         ),
         source="podman-images(1), podman-load(1), podman-pull(1)",
     ),
@@ -77,7 +80,7 @@ ENTRIES = (
             "Nodes of different architectures.",
         ),
         repair=(
-            "Compare: podman images --digests, or docker images --digests.",
+            "Compare: `podman images --no-trunc`, or `docker images --no-trunc`.",
             "Deploy one image everywhere: gdrcheck_image_source archive, or registry with the "
             "image named by digest.",
         ),
@@ -96,8 +99,9 @@ ENTRIES = (
             "An earlier run was interrupted; its containers end by themselves at their deadline.",
         ),
         repair=(
-            "See who it is: podman ps --filter name=gdrcheck (or docker ps).",
-            "Wait for it, or stop that container if nobody needs it: podman rm -f NAME.",
+            "See who it is: `podman ps --filter name=gdrcheck`, or the same with docker.",
+            "Wait for it, or stop that container if nobody needs it: `podman rm -f NAME`, or the "
+            "same with docker.",
         ),
         source="flock(2)",
     ),
@@ -115,9 +119,9 @@ ENTRIES = (
             "A monitoring agent keeps a CUDA context open.",
         ),
         repair=(
-            "List them: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv.",
+            "List: `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv`.",
             "Drain the node, or end the process that was left over.",
-            "If it is harmless, set gdrcheck_allow_gpu_processes: true for this node by name.",
+            "If it is harmless, set `gdrcheck_allow_gpu_processes: true` for this node by name.",
         ),
         source="nvidia-smi's manual, NVML API reference (nvmlDeviceGetComputeRunningProcesses)",
     ),
@@ -134,8 +138,8 @@ ENTRIES = (
         ),
         repair=(
             "Install podman (or docker) from the distribution's packages.",
-            "Start the service: systemctl enable --now docker.",
-            "Set gdrcheck_engine: auto, or the engine that is there.",
+            "Start the service: `systemctl enable --now docker`.",
+            "Set `gdrcheck_engine: auto`, or the engine that is there.",
         ),
         source="podman(1), docker(1)",
     ),
@@ -152,10 +156,10 @@ ENTRIES = (
             "No RDMA driver found a device.",
         ),
         repair=(
-            "modprobe ib_uverbs; ls /dev/infiniband.",
+            "Load it: `modprobe ib_uverbs`, then `ls /dev/infiniband`.",
             "If /sys/class/infiniband is empty too, load the NIC's RDMA driver, for example "
-            "modprobe mlx5_ib; with Soft-RoCE: rdma link add NAME type rxe netdev IFACE.",
-            "Make it permanent in /etc/modules-load.d.",
+            "`modprobe mlx5_ib`; with Soft-RoCE: `rdma link add NAME type rxe netdev IFACE`.",
+            "Make it permanent: `echo ib_uverbs > /etc/modules-load.d/ib_uverbs.conf`.",
         ),
         source="Linux Documentation/infiniband/user_verbs.rst, rdma-link(8)",
     ),
@@ -169,8 +173,8 @@ ENTRIES = (
         evidence="What /dev/infiniband holds.",
         causes=("The module rdma_ucm is not loaded.",),
         repair=(
-            "modprobe rdma_ucm; ls -l /dev/infiniband/rdma_cm.",
-            "Make it permanent in /etc/modules-load.d.",
+            "Load it: `modprobe rdma_ucm`, then `ls -l /dev/infiniband/rdma_cm`.",
+            "Make it permanent: `echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf`.",
         ),
         source="rdma_cm(7), Linux drivers/infiniband/core/ucma.c",
     ),
@@ -187,8 +191,8 @@ ENTRIES = (
             "The state directory or the engine's storage lies on a small file system.",
         ),
         repair=(
-            "See what is there: df -h; podman system df (or docker system df).",
-            "Remove what is not needed: podman image prune (or docker image prune).",
+            "See what is there: `df -h`; `podman system df` (or `docker system df`).",
+            "Remove what is not needed: `podman image prune` (or `docker image prune`).",
             "Point gdrcheck_state_dir at a larger file system.",
         ),
         source="statvfs(3), podman-system-df(1)",
@@ -210,10 +214,11 @@ ENTRIES = (
             "Another program listens on the port.",
         ),
         repair=(
-            "Compare with the node's addresses: ip -brief address.",
+            "Compare with the node's addresses: `ip -brief address`.",
             "Set gdrcheck_address to an address that the other nodes reach.",
-            "Open the port between the nodes, or choose another with gdrcheck_port.",
-            "See who listens: ss -ltnp | grep PORT.",
+            "See who listens there: `ss -ltnp | grep PORT`.",
+            "Open the port between the nodes (`nft list ruleset`, or `iptables -S`), or choose "
+            "another with gdrcheck_port.",
         ),
         source="connect(2), bind(2), ss(8)",
     ),
@@ -228,13 +233,16 @@ ENTRIES = (
         causes=(
             "The container toolkit is not installed.",
             "The specification was not generated, or is older than the driver.",
-            "The engine is too old for CDI, or it is not switched on.",
             "The GPU driver is not loaded.",
+            "The engine is too old for CDI, or it is not switched on.",
         ),
         repair=(
-            "Check the driver: nvidia-smi.",
-            "Generate the specification: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml.",
-            "List what the engine will see: nvidia-ctk cdi list.",
+            "Check the driver: `nvidia-smi`.",
+            "Install nvidia-container-toolkit; from 1.18 on it writes the specification by itself.",
+            "Generate the specification: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`.",
+            "List what the engine will see: `nvidia-ctk cdi list`.",
+            "With docker before 28.2 switch CDI on: `nvidia-ctk runtime configure "
+            "--runtime=docker --cdi.enabled`, then `systemctl restart docker`.",
         ),
         source="Container Device Interface specification, nvidia-ctk's manual",
     ),

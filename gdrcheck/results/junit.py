@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree
 
+from gdrcheck.findings import show
 from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Outcome
@@ -141,15 +141,8 @@ def explain(finding: Finding) -> str:
             *lines,
             f"meaning: {entry.title}",
             "likely causes, most likely first:",
-            *_numbered(entry.causes),
+            *show.numbered(entry.causes, WIDTH),
             "repair, in this order:",
-            *_numbered(entry.repair),
+            *show.numbered(entry.repair, WIDTH),
         ]
     )
-
-
-def _numbered(steps: Sequence[str]) -> list[str]:
-    return [
-        textwrap.fill(step, WIDTH, initial_indent=f"  {number}. ", subsequent_indent="     ")
-        for number, step in enumerate(steps, 1)
-    ]
