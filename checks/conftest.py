@@ -16,8 +16,8 @@ from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Blocked, NotPromised
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
+from gdrcheck.rules import absence
 from gdrcheck.rules.driver import expected_modules, provider_missing
-from gdrcheck.rules.ports import absence_causes
 
 if TYPE_CHECKING:
     from gdrcheck.verbs.device import Device
@@ -160,7 +160,7 @@ def _promised(request: pytest.FixtureRequest) -> object:
 def rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> Rail:
     """A rail that the profile promises, if it tells which device serves it."""
     rail = cast(Rail, _promised(request))
-    gates.require_told_apart(profile, facts)
+    absence.require_told_apart(profile, facts)
     return rail
 
 
@@ -174,7 +174,7 @@ def gpu(request: pytest.FixtureRequest) -> PromisedGpu:
 def gpu_rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> Rail:
     """A rail of a node whose profile promises GPUs; ``gpu`` is None when none is left for it."""
     rail = cast(Rail, _promised(request))
-    gates.require_told_apart(profile, facts)
+    absence.require_told_apart(profile, facts)
     return rail
 
 
@@ -187,7 +187,7 @@ def module(request: pytest.FixtureRequest) -> ExpectedModule:
 @pytest.fixture
 def present_rail(rail: Rail, profile: Profile, facts: Facts) -> Rail:
     """The rail, if it has its device; else the check is blocked."""
-    gates.require_device(rail, facts, absence_causes(rail, profile, facts))
+    absence.device_of(rail, profile, facts)
     return rail
 
 
@@ -207,7 +207,7 @@ def device(present_rail: Rail, facts: Facts) -> Iterator[Device]:
 
 
 @pytest.fixture
-def active_rail(rail: Rail, profile: Profile, facts: Facts) -> Rail:
+def active_rail(present_rail: Rail) -> Rail:
     """The rail, if its port is active; else the check is blocked."""
-    gates.require_active_port(rail, facts, absence_causes(rail, profile, facts))
-    return rail
+    gates.require_active_port(present_rail)
+    return present_rail

@@ -35,6 +35,9 @@ exit codes: 0 done or PASS, 1 FAIL, 2 INCOMPLETE or wrong input, 3 a bug in gdrc
 """
 
 
+_CODE_HELP = "for example PORT-NOT-ACTIVE; PORT alone lists all codes of ports"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in ``argv`` (default: the process's own) and return its exit code."""
     args = _parser().parse_args(argv)
@@ -50,18 +53,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone, as with `| head`; without this Python complains again at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has gone, as with `| head`.
+        _drop_output()
         return BROKEN_PIPE
     except OSError as error:
-        place = f"{error.filename}: " if error.filename is not None else ""
-        print(f"{place}{error.strerror or error}", file=sys.stderr)
+        place = error.filename if error.filename is not None else args.output
+        print(f"{place}: " if place else "", error.strerror or error, sep="", file=sys.stderr)
+        _drop_what_cannot_be_printed()
         return INPUT_ERROR
     # The outermost hook: Python's own way out would be the exit code of a FAIL.
     except Exception:
         traceback.print_exc()
         return UNFORESEEN
     return code
+
+
+def _drop_what_cannot_be_printed() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """What standard output still holds goes nowhere: else Python complains again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,36 +105,31 @@ _Commands = argparse._SubParsersAction  # argparse has no public name for it
 
 
 def _add(
-    commands: _Commands[argparse.ArgumentParser], name: str, text: str, handler: Handler
+    commands: _Commands[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    handler: Handler,
+    output: str = "standard output",
 ) -> argparse.ArgumentParser:
+    """The parser of a command; ``output`` is what it writes to where an error names no file."""
     parser = commands.add_parser(name, help=text, description=text)
-    parser.set_defaults(handler=handler)
+    parser.set_defaults(handler=handler, output=output)
     return parser
 
 
 def _add_explain(commands: _Commands[argparse.ArgumentParser]) -> None:
     parser = _add(commands, "explain", "what a finding's code means and what to do", _explain)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("code", nargs="?", metavar="CODE", help="for example PORT-NOT-ACTIVE")
+    what.add_argument("code", nargs="?", metavar="CODE", help=_CODE_HELP)
     what.add_argument("--list", action="store_true", help="all codes with their titles")
     what.add_argument("--markdown", action="store_true", help="all codes as a page")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from gdrcheck.findings import catalogue, show
+    from gdrcheck.commands import explain
 
-    if args.markdown:
-        print(show.as_markdown(catalogue.ENTRIES), end="")
-    elif args.list and args.json:
-        _print_json([entry.model_dump(mode="json") for entry in catalogue.ENTRIES])
-    elif args.list:
-        print(show.as_list(catalogue.ENTRIES))
-    elif args.json:
-        _print_json(catalogue.entry(args.code).model_dump(mode="json"))
-    else:
-        print(show.as_text(catalogue.entry(args.code)))
-    return OK
+    return explain.run(args)
 
 
 def _add_facts(commands: _Commands[argparse.ArgumentParser]) -> None:
@@ -199,7 +210,7 @@ def _schema(args: argparse.Namespace) -> int:
 
 def _add_prepare(commands: _Commands[argparse.ArgumentParser]) -> None:
     text = "check inventory and profiles and make a run's folder; for the playbook"
-    parser = _add(commands, "prepare", text, _prepare)
+    parser = _add(commands, "prepare", text, _prepare, output="")
     parser.epilog = "Reads the inventory as JSON from standard input, answers in JSON."
     parser.add_argument(
         "--playbook-dir", type=Path, required=True, metavar="DIR", help="folder of the playbook"
@@ -227,7 +238,7 @@ def _add_node(commands: _Commands[argparse.ArgumentParser]) -> None:
     from gdrcheck.node.options import add_arguments
 
     text = "run the checks of one node; the container's entry point"
-    add_arguments(_add(commands, "node", text, _node))
+    add_arguments(_add(commands, "node", text, _node, output=""))
 
 
 def _node(args: argparse.Namespace) -> int:
@@ -247,7 +258,7 @@ def _add_merge(commands: _Commands[argparse.ArgumentParser]) -> None:
     from gdrcheck.results.options import add_arguments
 
     text = "merge the results of all nodes into one JUnit file and one verdict"
-    add_arguments(_add(commands, "merge", text, _merge))
+    add_arguments(_add(commands, "merge", text, _merge, output=""))
 
 
 def _merge(args: argparse.Namespace) -> int:

@@ -7,7 +7,8 @@ comes from the model's JSON Schema, so that a new key needs no text of its own h
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -24,8 +25,15 @@ Schema = dict[str, Any]
 EXPECTED = "x-expected"
 
 
-def complaints(error: ValidationError, model: type[BaseModel]) -> tuple[Complaint, ...]:
-    """The problems in ``error``, one a key, in the order of the model."""
+def complaints(
+    error: ValidationError,
+    model: type[BaseModel],
+    written: Mapping[KeyPath, str] = MappingProxyType({}),
+) -> tuple[Complaint, ...]:
+    """The problems in ``error``, one a key, in the order of the model.
+
+    ``written`` holds truth values and numbers as they stand in the file.
+    """
     root = model.model_json_schema(by_alias=True)
     found: dict[KeyPath, Complaint] = {}
     mistyped: set[KeyPath] = set()
@@ -43,7 +51,7 @@ def complaints(error: ValidationError, model: type[BaseModel]) -> tuple[Complain
             if meant is not None:
                 mistyped.add((*path[:-1], meant))
         else:
-            text = _sentence(detail, at(root, path))
+            text = _sentence(detail, at(root, path), written.get(path))
         found[path] = Complaint(path, text)
     # A list that lost its only entry is not too short as well.
     inside = {path[:length] for path in found for length in range(len(path))}
@@ -137,15 +145,24 @@ def _known_path(location: tuple[int | str, ...], root: Schema, *, unknown: bool)
 
 
 def _unknown(path: KeyPath, root: Schema) -> tuple[str, str | None]:
+    """The sentence about an unknown key, and the key beside it that was meant, if there is one."""
     word = str(path[-1])
     above = at(root, path[:-1])
     siblings = list(above.get("properties", {})) if above else []
-    meant = nearest(word, siblings)
-    if meant is not None:
-        return f"unknown key; did you mean {meant}?", meant
-    elsewhere = [other for other in all_paths(root) if other.rpartition(".")[2] == word]
-    hint = f"; did you mean {elsewhere[0]}?" if elsewhere else ""
+    elsewhere: dict[str, str] = {}
+    for other in all_paths(root):
+        elsewhere.setdefault(other.rpartition(".")[2], other)
+    # A key that exists, but in another place, was not mistyped.
+    beside = None if word in elsewhere else nearest(word, siblings)
+    if beside is not None:
+        return f"unknown key; did you mean {beside}?", beside
+    meant = word if word in elsewhere else nearest(word, elsewhere)
+    hint = f"; did you mean {_place(elsewhere[meant])}?" if meant is not None else ""
     return f"unknown key; expected one of {', '.join(siblings)}{hint}", None
+
+
+def _place(path: str) -> str:
+    return path if "." in path else f"{path}, not indented"
 
 
 def all_paths(root: Schema, prefix: KeyPath = ()) -> Iterator[str]:
@@ -157,13 +174,16 @@ def all_paths(root: Schema, prefix: KeyPath = ()) -> Iterator[str]:
         yield from all_paths(root, path)
 
 
-def _sentence(detail: ErrorDetails, schema: Schema | None) -> str:
+def _sentence(detail: ErrorDetails, schema: Schema | None, written: str | None) -> str:
     expected = describe(schema) if schema else "something else"
     if detail["type"] == "missing":
         return f"missing; expected {expected}"
     if detail["type"] == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     value = detail["input"]
+    if detail["type"] == "string_type" and written is not None:
+        # 580.10 and 580.1 are one number, but two versions.
+        return f"is {written}; expected {expected}; put it in quotes: {quoted(written)}"
     choices = [str(choice) for choice in (schema or {}).get("enum", ())]
     hint = did_you_mean(value, choices) if isinstance(value, str) else ""
     return f"is {show(value)}; expected {expected}{hint}"

@@ -18,8 +18,11 @@ GID_TYPES = {"infiniband": ("IB", "auto"), "ethernet": ("RoCE v2", "RoCE v1", "a
 def contradictions(profile: Profile) -> Iterator[Problem]:
     """What contradicts another promise of ``profile``: the path of the key, and the sentence."""
     yield from _gid(profile)
+    yield from _nics_of_rails(profile)
     yield from _gpus_of_rails(profile)
     yield from _expectations(profile)
+    yield from _command_line(profile)
+    yield from _registration(profile)
 
 
 def _gid(profile: Profile) -> Iterator[Problem]:
@@ -30,6 +33,20 @@ def _gid(profile: Profile) -> Iterator[Problem]:
             f"{profile.gid.type} does not exist on rails.link_layer {link_layer}; "
             f"expected one of {', '.join(GID_TYPES[link_layer])}",
         )
+
+
+def _nics_of_rails(profile: Profile) -> Iterator[Problem]:
+    rails = profile.rails
+    if rails is None:
+        return
+    first: dict[str, int] = {}
+    for index, selector in enumerate(rails.nics):
+        if first.setdefault(selector.text(), index) != index:
+            above = f"rails.nics[{first[selector.text()]}]"
+            yield (
+                ("rails", "nics", index),
+                f"{selector.text()} is named by {above} as well; a device serves one rail",
+            )
 
 
 def _gpus_of_rails(profile: Profile) -> Iterator[Problem]:
@@ -67,3 +84,26 @@ def _expectations(profile: Profile) -> Iterator[Problem]:
                 ("expect", key),
                 f"is about GPUs, but gpus.count is 0; expected GPUs, or no {key}",
             )
+
+
+def _command_line(profile: Profile) -> Iterator[Problem]:
+    for index, word in enumerate(profile.expect.command_line):
+        if word.split() != [word]:
+            yield (
+                ("expect", "command_line", index),
+                "has white space in it, which no word of a command line has; expected each word "
+                "as an entry of its own",
+            )
+
+
+def _registration(profile: Profile) -> Iterator[Problem]:
+    """NVIDIA's proprietary kernel module cannot export GPU memory as dma-buf.
+
+    Source: NVIDIA's GPUDirect RDMA documentation, and rules/gpudirect.py.
+    """
+    if profile.registration in ("dmabuf", "both") and profile.expect.open_module is False:
+        yield (
+            ("expect", "open_module"),
+            f"is false, but registration {profile.registration} needs the open kernel module; "
+            "expected true, or registration peermem or any",
+        )

@@ -6,35 +6,39 @@ level is blocked by the same finding, so one cause gives one failure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeVar
 
-from gdrcheck.facts import Facts, Port, Unreadable
+from gdrcheck.facts import Facts, PciTree, Port, RdmaDevice, Unreadable
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Blocked, CheckFailure, NotJudged, NotPromised, ProbeError
 from gdrcheck.profile import Profile
-from gdrcheck.rails import Rail, named_in_order, selected_devices
+from gdrcheck.rails import Rail, selected_devices
 
 T = TypeVar("T")
 
 
-def device_missing(rail: Rail, facts: Facts, causes: Sequence[Finding]) -> Finding | None:
-    """PORT-DEVICE-MISSING when the profile promises a device for the rail and none is there.
+def rdma_devices(facts: Facts) -> tuple[RdmaDevice, ...]:
+    """The RDMA devices; Blocked by the check that owns the error when the list is unreadable."""
+    if isinstance(facts.rdma_devices, Unreadable):
+        raise Blocked(f"error in no_extra_device[{facts.node}]")
+    return facts.rdma_devices
 
-    Blocked by the first of ``causes`` then: findings that keep RDMA devices away, such as a module
-    that is not loaded. ProbeError when the list of devices could not be read.
+
+def pci_listed(profile: Profile, facts: Facts) -> None:
+    """ProbeError when the PCI functions could not be read.
+
+    NotPromised when the profile promises nothing that is on PCI.
     """
-    if rail.missing is None:
-        return None
-    block(next(iter(causes), None))
-    devices = readable(facts.rdma_devices, rail.where, "list of RDMA devices")
-    present = ", ".join(device.name for device in devices)
-    return Finding(
-        code="PORT-DEVICE-MISSING",
-        where=rail.where,
-        observed=f"RDMA devices: {present or 'none'}",
-        expected=f"a device for rail {rail.id}, {rail.nic}",
-    )
+    if profile.gpus is None and profile.rails is None and profile.expect.iommu is None:
+        raise NotPromised("the profile promises nothing that is on PCI")
+    readable(facts.pci, Where(node=facts.node), "list of PCI functions")
+
+
+def pci_tree(facts: Facts) -> PciTree:
+    """The PCI functions; Blocked by the error in ``pci_listed`` when they are unreadable."""
+    if isinstance(facts.pci, Unreadable):
+        raise Blocked(f"error in pci_listed[{facts.node}]")
+    return facts.pci
 
 
 def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
@@ -55,14 +59,6 @@ def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
         observed=f"{len(matched)} devices match: {', '.join(device.name for device in matched)}",
         expected=f"{profile.rails.count}",
     )
-
-
-def require_told_apart(profile: Profile, facts: Facts) -> None:
-    """Blocked when more devices match than there are rails, and nothing says which is which."""
-    if profile.rails is None or isinstance(facts.rdma_devices, Unreadable):
-        return
-    if not named_in_order(profile.rails):
-        block(devices_extra(profile, facts))
 
 
 def port_of(rail: Rail) -> Port:
@@ -115,6 +111,21 @@ def port_not_active(rail: Rail) -> Finding | None:
     )
 
 
+def port_went_down(where: Where, state: str) -> Finding | None:
+    """PORT-NOT-ACTIVE when a port that was active before the transfers is in another ``state``.
+
+    Whoever looks finds the same: an exchange that fails, and the check of the counters at the end.
+    """
+    if state == "ACTIVE":
+        return None
+    return Finding(
+        code="PORT-NOT-ACTIVE",
+        where=where,
+        observed=f"state {state}; it was ACTIVE before the transfers",
+        expected="state ACTIVE",
+    )
+
+
 def _waits_for_subnet_manager(port: Port) -> bool:
     found = (port.link_layer, port.state, port.physical_state, port.sm_lid)
     return found == ("infiniband", "INIT", "LinkUp", 0)
@@ -140,17 +151,11 @@ def judged(value: T | Unreadable, where: Where, what: str, *, promised: bool) ->
     return readable(value, where, what)
 
 
-def require_device(rail: Rail, facts: Facts, causes: Sequence[Finding]) -> None:
-    """Blocked unless the rail has its device; by one of ``causes``, if that is why."""
-    block(device_missing(rail, facts, causes))
-
-
-def require_active_port(rail: Rail, facts: Facts, causes: Sequence[Finding]) -> None:
-    """Blocked unless the rail has its device and the device's port is active.
+def require_active_port(rail: Rail) -> None:
+    """Blocked unless the port of the rail's device is active.
 
     Also when that could not be told, which is for the check of the port's state to report.
     """
-    require_device(rail, facts, causes)
     try:
         finding = port_not_active(rail)
     except ProbeError as error:
@@ -167,4 +172,9 @@ def fail(finding: Finding | None) -> None:
 def block(finding: Finding | None) -> None:
     """Blocked by ``finding``, or nothing when there is none."""
     if finding is not None:
-        raise Blocked(f"{finding.code} at {finding.where.text()}")
+        raise Blocked(named(finding))
+
+
+def named(finding: Finding) -> str:
+    """``CODE at place``: the finding as what is blocked by it names it."""
+    return f"{finding.code} at {finding.where.text()}"

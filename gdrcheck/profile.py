@@ -179,7 +179,9 @@ class Expect(_Model):
     ``firmware`` is of the NICs that serve rails, as the driver says it; ``command_line`` lists
     words that the kernel's command line must have; ``modules`` those that must be loaded.
     ``mtu_bytes`` is the least active MTU of a rail's port, ``rail_distance`` the farthest that a
-    rail's GPU and NIC may be apart. ``acs_redirect`` is about every bridge above them.
+    rail's GPU and NIC may be apart. ``uplink`` is every link between the own link of a NIC
+    (``nic_link``) or GPU (``gpu_link``) and its root port. ``acs_redirect`` is about every bridge
+    above them.
     """
 
     os: Pattern | None = None
@@ -199,6 +201,7 @@ class Expect(_Model):
     rail_distance: Distance | None = None
     nic_link: PciLink | None = None
     gpu_link: PciLink | None = None
+    uplink: PciLink | None = None
     acs_redirect: Literal["off", "on"] | None = None
     relaxed_ordering: bool | None = None
     max_payload_bytes: Literal[128, 256, 512, 1024, 2048, 4096] | None = None
@@ -233,7 +236,10 @@ class Expect(_Model):
 
 
 class Waiver(_Model):
-    """A finding that the owner accepts until a day. ``where`` is a shell pattern over the place."""
+    """A finding that the owner accepts until a day. ``where`` is a shell pattern over the place.
+
+    What a node has several of must be named after a comma: ``node1, gdrdrv``.
+    """
 
     code: CodeName
     where: str

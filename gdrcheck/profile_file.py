@@ -33,6 +33,7 @@ def load_profile(path: Path, today: date, place: str | None = None) -> Profile:
 
 def parse_profile(text: str, place: str, today: date) -> Profile:
     """The profile in ``text``. InputError with every problem, each naming ``place`` and line."""
+    _refuse_reports(text, place)
     document = read(text, place)
     if not isinstance(document.data, dict):
         raise InputError(f"{place}:1: is not a mapping; expected keys such as gpus and rails")
@@ -43,7 +44,7 @@ def parse_profile(text: str, place: str, today: date) -> Profile:
         # text never becomes a number, nor a truth value one.
         profile = Profile.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        for complaint in complaints(error, Profile):
+        for complaint in complaints(error, Profile, document.written):
             if not _explained(complaint.path, document):
                 found.setdefault(complaint.path, complaint)
     for complaint in _unknown_codes(document.data):
@@ -53,6 +54,23 @@ def parse_profile(text: str, place: str, today: date) -> Profile:
     if profile is None or found:
         raise InputError(*_lines(document, place, found.values()))
     return profile
+
+
+def _refuse_reports(text: str, place: str) -> None:
+    """InputError for what gdrcheck writes as JSON: as YAML it is a profile with nothing right."""
+    if not text.lstrip().startswith("{"):
+        return
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if "rdma_devices" in data and "host" in data:
+        raise InputError(
+            f"{place}: this is a facts.json, no profile; gdrcheck profile --from {place} writes a "
+            "first profile from it"
+        )
+    if "schema_version" in data:
+        raise InputError(f"{place}: this is JSON that gdrcheck wrote, no profile")
 
 
 def profile_names(directories: tuple[Path, ...]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ from gdrcheck import topology
 from gdrcheck.facts import Facts, PciFunction, RdmaDevice, Unreadable
 from gdrcheck.facts.pci import slot_order
 from gdrcheck.findings.model import Where
+from gdrcheck.natural import Natural, natural
 from gdrcheck.profile import Distance, NicSelector, Profile, Rails
 
 
@@ -70,28 +70,40 @@ def resolve(profile: Profile, facts: Facts) -> tuple[Rail, ...]:
 
     Rail i is the device that the i-th selector names, if there is one selector for each rail and
     none has a wildcard: then a device that is missing does not move the others to other rails. Else
-    the devices are taken in PCI order. Devices beyond the promised count get no rail; judging the
-    count is the checks' business. Each rail gets the GPU that the profile names, or the closest one
-    that is left, so that all rails together are as close as can be.
+    the devices are taken in PCI order, if there are exactly as many as promised; with more or fewer
+    nothing tells which is which, and no rail has a device. Each rail gets the GPU that the profile
+    names, or the closest one that is left, so that all rails together are as close as can be; none
+    gets a slot when there are not as many GPUs as promised, since their numbers have shifted then.
     """
-    if profile.rails is None:
+    return _with_gpus(with_nics(profile, facts), profile, facts)
+
+
+def with_nics(profile: Profile, facts: Facts) -> tuple[Rail, ...]:
+    """The rails of ``resolve``, without their GPUs."""
+    promised = profile.rails
+    if promised is None:
         return ()
-    return _with_gpus(_with_nics(profile.rails, profile, facts), profile, facts)
-
-
-def _with_nics(promised: Rails, profile: Profile, facts: Facts) -> tuple[Rail, ...]:
+    if isinstance(facts.rdma_devices, Unreadable):
+        why = f"the list of RDMA devices is unreadable: {facts.rdma_devices.unreadable}"
+        return tuple(_missing(index, facts.node, why) for index in range(promised.count))
     selected = selected_devices(profile, facts)
     if named_in_order(promised):
         return _in_order_of_selectors(promised, facts.node, selected)
-    devices = selected[: promised.count]
-    rails = [
+    if len(selected) != promised.count:
+        why = f"{len(selected)} devices match, and {promised.count} rails are promised"
+        return tuple(_missing(index, facts.node, why) for index in range(promised.count))
+    return tuple(
         _rail(index, facts.node, device, _selector_of(device, promised))
-        for index, device in enumerate(devices)
-    ]
-    unmet = iter(_unmet_names(promised.nics, devices))
-    for index in range(len(devices), promised.count):
-        rails.append(_missing(index, facts.node, next(unmet, f"rail{index}")))
-    return tuple(rails)
+        for index, device in enumerate(selected)
+    )
+
+
+def told_apart(profile: Profile, facts: Facts) -> bool:
+    """Whether it is known which device serves which rail, or which rail lacks its device."""
+    promised = profile.rails
+    if promised is None or isinstance(facts.rdma_devices, Unreadable):
+        return False
+    return named_in_order(promised) or len(selected_devices(profile, facts)) == promised.count
 
 
 def named_in_order(promised: Rails) -> bool:
@@ -106,21 +118,39 @@ def _in_order_of_selectors(
 ) -> tuple[Rail, ...]:
     rails: list[Rail] = []
     left = list(devices)
+    # Also names of devices that other rails have: a place means one rail only.
+    taken = {device.name for device in devices}
     for index, selector in enumerate(promised.nics):
         # A device serves one rail: a second selector that means the same one finds nothing.
         device = next((device for device in left if _matches(selector, device)), None)
-        if device is None:
-            rails.append(_missing(index, node, selector.name or f"rail{index}"))
-        else:
+        if device is not None:
             left.remove(device)
             rails.append(_rail(index, node, device, selector))
+            continue
+        name = _free_name(selector.name or f"rail{index}", index, taken)
+        taken.add(name)
+        other = next((one for one in devices if _matches(selector, one)), None)
+        why = f"none has {selector.text()}"
+        if other is not None:
+            why = f"{selector.text()} is {other.name}, which serves another rail"
+        rails.append(_missing(index, node, why, name))
     return tuple(rails)
 
 
+def _free_name(wanted: str, index: int, taken: set[str]) -> str:
+    """``wanted``, or a name made of the rail's number that is not in ``taken``."""
+    name = wanted if wanted not in taken else f"rail{index}"
+    while name in taken:
+        name += "_"
+    return name
+
+
 def _with_gpus(rails: tuple[Rail, ...], profile: Profile, facts: Facts) -> tuple[Rail, ...]:
-    if profile.gpus is None or not profile.gpus.count or isinstance(facts.pci, Unreadable):
+    promised = profile.gpus.count if profile.gpus else 0
+    if not promised or isinstance(facts.pci, Unreadable):
         return rails
-    gpus = dict(enumerate(facts.pci.nvidia_gpus))
+    there = facts.pci.nvidia_gpus
+    gpus = dict(enumerate(there)) if len(there) == promised else {}
     chosen = _named_gpus(rails, profile)
     left = [number for number in gpus if number not in chosen.values()]
     # Closest pairs first, whichever rail they belong to. Of several that are as close, the one with
@@ -187,36 +217,27 @@ def _rail(index: int, node: str, device: RdmaDevice, selector: NicSelector) -> R
     )
 
 
-def _missing(index: int, node: str, name: str) -> Rail:
+def _missing(index: int, node: str, why: str, name: str | None = None) -> Rail:
     return Rail(
         id=index,
         node=node,
         gpu=None,
-        nic=name,
+        nic=name or f"rail{index}",
         device=None,
-        missing=f"no RDMA device for rail {index} ({name})",
+        missing=f"no RDMA device for rail {index}: {why}",
     )
 
 
 def _matches(selector: NicSelector, device: RdmaDevice) -> bool:
+    if device.software and selector.name is None:
+        # It sits on the interface of a NIC, whose place it would take when that one is gone.
+        return False
     return any(
         selector.matches(name=device.name, slot=device.slot, netdev=netdev)
         for netdev in device.netdev_names or (None,)
     )
 
 
-def _order(device: RdmaDevice) -> tuple[tuple[int, ...], list[int | str]]:
+def _order(device: RdmaDevice) -> tuple[tuple[int, ...], Natural]:
     """PCI address first; then names with their numbers as numbers, so mlx5_10 follows mlx5_9."""
-    parts = re.split(r"(\d+)", device.name)
-    natural = [int(part) if part.isdecimal() else part for part in parts]
-    return slot_order(device.slot) if device.slot else (), natural
-
-
-def _unmet_names(selectors: tuple[NicSelector, ...], devices: tuple[RdmaDevice, ...]) -> list[str]:
-    """The device names that selectors ask for literally and that no device has."""
-    present = {device.name for device in devices}
-    return [
-        selector.name
-        for selector in selectors
-        if selector.name is not None and selector.literal and selector.name not in present
-    ]
+    return slot_order(device.slot) if device.slot else (), natural(device.name)

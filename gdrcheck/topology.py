@@ -11,6 +11,8 @@ from gdrcheck.facts import Facts, PciFunction, PciTree, Unreadable
 from gdrcheck.profile import Distance
 
 DISTANCES: tuple[Distance, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
+# Far more than any machine has on one way; facts that tell of more are wrong, or made up.
+MAX_BRIDGES = 32
 
 
 def rank(distance: Distance | None) -> int:
@@ -21,13 +23,14 @@ def rank(distance: Distance | None) -> int:
 def path_up(tree: PciTree, slot: str) -> tuple[PciFunction, ...]:
     """The function at ``slot`` and every bridge above it, up to the root port.
 
-    Empty when the tree does not hold all of them, or when they go in a circle.
+    Empty when the tree does not hold all of them, when they are more than ``MAX_BRIDGES``, or when
+    they go in a circle.
     """
     found: dict[str, PciFunction] = {}
     above: str | None = slot
     while above is not None:
         function = tree.function(above)
-        if function is None or above in found:
+        if function is None or above in found or len(found) > MAX_BRIDGES:
             return ()
         found[above] = function
         above = function.parent

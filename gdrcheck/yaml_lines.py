@@ -62,13 +62,15 @@ class Complaint:
 class Document:
     """The data of one file (null, bool, int, float, str, list, dict) and the line of each key.
 
-    ``complaints`` are what is wrong already as YAML; a document that has any must not be used,
-    only looked at for further problems.
+    ``written`` holds truth values and numbers as they stand in the file. ``complaints`` are what
+    is wrong already as YAML; a document that has any must not be used, only looked at for further
+    problems.
     """
 
     data: object
     lines: Mapping[KeyPath, int]
     complaints: tuple[Complaint, ...] = ()
+    written: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int:
         """The line of ``path``, or of the nearest thing above it that the file holds."""
@@ -108,7 +110,7 @@ def read(text: str, place: str) -> Document:
         raise InputError(f"{place}:1: is empty; expected a mapping of keys to values")
     reading = _Reading()
     data = reading.value(node, ())
-    return Document(data, reading.lines, tuple(reading.complaints))
+    return Document(data, reading.lines, tuple(reading.complaints), reading.written)
 
 
 class _Mark(Protocol):
@@ -171,6 +173,7 @@ class _Reading:
 
     complaints: list[Complaint] = field(default_factory=list)
     lines: dict[KeyPath, int] = field(default_factory=dict)
+    written: dict[KeyPath, str] = field(default_factory=dict)
 
     def value(self, node: yaml.Node, path: KeyPath) -> object:
         self.lines.setdefault(path, line_of(node.start_mark))
@@ -204,6 +207,8 @@ class _Reading:
         if kind == "null":
             self._complain(path, "has no value; expected one, or leave the key out")
             return None
+        if kind in ("bool", "int", "float"):
+            self.written[path] = text
         if kind == "bool":
             return text.lower() == "true"
         if kind == "int":

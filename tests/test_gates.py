@@ -6,7 +6,7 @@ import pytest
 
 from gdrcheck import gates
 from gdrcheck.facts import Facts, Unreadable
-from gdrcheck.findings.model import Finding, Where
+from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Blocked, CheckFailure, NotPromised, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail, resolve
@@ -26,52 +26,33 @@ def node(**changes: object) -> tuple[Facts, tuple[Rail, ...]]:
 
 def test_a_present_active_device_passes_every_gate() -> None:
     facts, rails = node()
-    assert gates.device_missing(rails[0], facts, ()) is None
     assert gates.port_not_active(rails[0]) is None
-    gates.require_active_port(rails[0], facts, ())
-
-
-def test_a_missing_device_is_one_finding_and_blocks_by_its_code() -> None:
-    facts, rails = node()
-    finding = gates.device_missing(rails[1], facts, ())
-    assert finding is not None
-    assert (finding.code, finding.where.text()) == ("PORT-DEVICE-MISSING", "a/mlx5_1")
-    assert "mlx5_0" in finding.observed
-    with pytest.raises(Blocked, match=r"PORT-DEVICE-MISSING at a/mlx5_1"):
-        gates.require_active_port(rails[1], facts, ())
-
-
-def test_a_device_that_a_module_keeps_away_is_blocked_by_the_module() -> None:
-    facts, rails = node()
-    where = Where(node="a")
-    cause = Finding(code="DRV-MODULE-MISSING", where=where, observed="mlx5_ib", expected="loaded")
-    with pytest.raises(Blocked, match=r"by DRV-MODULE-MISSING at a$"):
-        gates.device_missing(rails[1], facts, (cause,))
-    with pytest.raises(Blocked, match=r"by DRV-MODULE-MISSING at a$"):
-        gates.require_active_port(rails[1], facts, (cause,))
-    assert gates.device_missing(rails[0], facts, (cause,)) is None
+    gates.require_active_port(rails[0])
+    assert gates.rdma_devices(facts) == facts.rdma_devices
+    assert gates.pci_tree(facts) == facts.pci
+    gates.pci_listed(TWO, facts)
 
 
 def test_a_port_that_is_down_blocks_what_needs_it() -> None:
-    facts, rails = node(state="DOWN", physical_state="Disabled")
+    _, rails = node(state="DOWN", physical_state="Disabled")
     finding = gates.port_not_active(rails[0])
     assert finding is not None
     assert (finding.code, finding.observed) == ("PORT-NOT-ACTIVE", "state DOWN")
     assert finding.evidence["physical state"] == "Disabled"
     with pytest.raises(Blocked, match=r"PORT-NOT-ACTIVE at a/mlx5_0"):
-        gates.require_active_port(rails[0], facts, ())
+        gates.require_active_port(rails[0])
 
 
 WAITING = {"state": "INIT", "physical_state": "LinkUp", "link_layer": "infiniband", "sm_lid": 0}
 
 
 def test_an_infiniband_port_with_a_link_waits_for_a_subnet_manager() -> None:
-    facts, rails = node(**WAITING)
+    _, rails = node(**WAITING)
     finding = gates.port_not_active(rails[0])
     assert finding is not None
     assert finding.code == "PORT-NO-SUBNET-MANAGER"
     with pytest.raises(Blocked, match=r"PORT-NO-SUBNET-MANAGER at a/mlx5_0"):
-        gates.require_active_port(rails[0], facts, ())
+        gates.require_active_port(rails[0])
 
 
 @pytest.mark.parametrize(
@@ -100,11 +81,33 @@ def test_an_unreadable_port_is_an_error_not_a_finding() -> None:
         gates.port_not_active(rails[0])
 
 
-def test_an_unreadable_list_of_devices_does_not_make_devices_missing() -> None:
-    facts, rails = node()
-    blind = facts.model_copy(update={"rdma_devices": Unreadable(unreadable="denied")})
+def test_a_port_that_is_unreadable_blocks_by_the_check_that_owns_the_error() -> None:
+    _, rails = node(state=Unreadable(unreadable="state: empty"))
+    with pytest.raises(Blocked, match=r"by error in port_active\[a/mlx5_0\]$"):
+        gates.require_active_port(rails[0])
+
+
+def test_what_is_unreadable_as_a_whole_is_the_error_of_one_check() -> None:
+    facts, _ = node()
+    denied = Unreadable(unreadable="denied")
+    blind = facts.model_copy(update={"rdma_devices": denied, "pci": denied})
+    with pytest.raises(Blocked, match=r"by error in no_extra_device\[a\]$"):
+        gates.rdma_devices(blind)
+    with pytest.raises(Blocked, match=r"by error in pci_listed\[a\]$"):
+        gates.pci_tree(blind)
     with pytest.raises(ProbeError, match="denied"):
-        gates.device_missing(rails[1], blind, ())
+        gates.pci_listed(TWO, blind)
+    with pytest.raises(NotPromised):
+        gates.pci_listed(Profile(), blind)
+
+
+def test_a_port_that_went_down_after_the_facts_were_read() -> None:
+    where = Where(node="a", nic="mlx5_0")
+    assert gates.port_went_down(where, "ACTIVE") is None
+    finding = gates.port_went_down(where, "DOWN")
+    assert finding is not None
+    assert (finding.code, finding.where) == ("PORT-NOT-ACTIVE", where)
+    assert "DOWN" in finding.observed
 
 
 def test_a_profile_without_rails_says_nothing_about_extra_devices() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import gzip
 import json
 import os
@@ -223,6 +224,42 @@ class TestWhole:
         config = host.out / "config"
         assert {path.name for path in config.iterdir()} == {BRIDGE, GPU, NVSWITCH}
         assert (config / GPU).read_bytes() == bytes([9]) * 256
+
+    def test_two_at_once_leave_the_files_of_one(self, host: Host) -> None:
+        """The slower one is held up after it has read, until the other one has ended."""
+        read, go = host.root / "read", host.root / "go"
+        os.mkfifo(go)
+        host.command("ofed_info", f"touch {read}; cat {go}")
+        slow = subprocess.Popen(
+            [sys.executable, "-m", "gdrcheck.host_collector",
+             "--out", host.out, "--root", host.root],
+            cwd=REPOSITORY, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        while not read.exists():
+            assert slow.poll() is None
+            time.sleep(0.01)
+        host.command("ofed_info", "echo OFED-2:")
+        host.function("0000:07:00.0", CLASSES[NIC], bytes(4096))
+        assert host.collect()["config_spaces"]["saved"] == 5
+        go.write_text("OFED-1:\n")
+        assert slow.wait(60) == 0
+        values = json.loads((host.out / "host.json").read_text())
+        saved = {path.name for path in (host.out / "config").iterdir()}
+        assert (values["ofed"], values["complaints"]) == ("OFED-1", [])
+        assert values["config_spaces"]["saved"] == len(saved)
+        assert {path.name for path in host.out.iterdir()} == {"host.json", "config"}
+
+    def test_one_that_fails_leaves_what_was_there(self, host: Host, monkeypatch: Any) -> None:
+        host.collect()
+        before = tree(host.out)
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("gdrcheck.host_collector.collector.write", full)
+        with pytest.raises(OSError, match="No space left"):
+            host.collect()
+        assert tree(host.out) == before
 
 
 class TestChildren:

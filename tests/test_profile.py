@@ -146,3 +146,11 @@ def test_a_name_that_may_be_one_is_taken(name: str) -> None:
 def test_no_selector_is_longer_than_a_name_may_be(key: str) -> None:
     with pytest.raises(ValidationError):
         NicSelector(**{key: "*" * 65})
+
+
+@pytest.mark.parametrize("key", ["name", "slot", "netdev"])
+def test_a_device_serves_one_rail(key: str) -> None:
+    value = {"name": "mlx5_0", "slot": "0000:1a:00.0", "netdev": "eth1"}[key]
+    nics = [{key: value, "port": 1}, {key: value, "port": 2}]
+    with pytest.raises(ValidationError, match=r"named by rails\.nics\[0\] as well"):
+        Profile.model_validate({"rails": {"count": 2, "nics": nics}})

@@ -13,10 +13,13 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gdrcheck import probes, rails
 from gdrcheck.complaints import all_paths
 from gdrcheck.outcome import InputError
 from gdrcheck.profile import Profile
 from gdrcheck.profile_file import load_profile, parse_profile, profile_names
+from tests import facts as build
+from tests.captured.machines import MACHINES
 
 TODAY = date(2026, 11, 30)
 GOOD = """\
@@ -114,7 +117,35 @@ def test_all_problems_of_a_file_are_reported_at_once_in_its_order() -> None:
         ),
         (
             "expect: {cuda: 12.4}\n",
-            'p.yml:1: expect.cuda: is 12.4; expected a version as text, for example "12.4"',
+            'p.yml:1: expect.cuda: is 12.4; expected a version as text, for example "12.4"; '
+            'put it in quotes: "12.4"',
+        ),
+        (
+            "expect: {driver: 580.10}\n",
+            "p.yml:1: expect.driver: is 580.10; expected text that is not empty; "
+            'put it in quotes: "580.10"',
+        ),
+        (
+            "expect: {kernel: true}\n",
+            "p.yml:1: expect.kernel: is true; expected text that is not empty; "
+            'put it in quotes: "true"',
+        ),
+        (
+            "expect: {command_line: [iommu=pt quiet]}\n",
+            "p.yml:1: expect.command_line[0]: has white space in it, which no word of a command "
+            "line has; expected each word as an entry of its own",
+        ),
+        (
+            "registration: both\nexpect: {open_module: false}\n",
+            "p.yml:2: expect.open_module: is false, but registration both needs the open kernel "
+            "module; expected true, or registration peermem or any",
+        ),
+        (
+            "expect: {gpus: 8}\n",
+            "p.yml:1: expect.gpus: unknown key; expected one of os, kernel, command_line, modules, "
+            "iommu, ofed, firmware, driver, cuda, open_module, fabric_manager, mig, bar1_bytes, "
+            "mtu_bytes, rail_distance, nic_link, gpu_link, uplink, acs_redirect, relaxed_ordering, "
+            "max_payload_bytes, max_read_request_bytes; did you mean gpus, not indented?",
         ),
         (
             "expect: {modules: [ib-core]}\n",
@@ -153,6 +184,37 @@ def test_all_problems_of_a_file_are_reported_at_once_in_its_order() -> None:
 )
 def test_one_mistake_gives_one_line(text: str, problem: str) -> None:
     assert problems(text) == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("driver", "driver"), ("kernal", "kernel"), ("fabricmanager", "fabric_manager")],
+)
+def test_key_without_its_expect_is_found_there(word: str, meant: str) -> None:
+    (problem,) = problems(f"{word}: 580\n")
+    assert problem.startswith(f"p.yml:1: {word}: unknown key; expected one of gpus, rails, ")
+    assert problem.endswith(f"; did you mean expect.{meant}?")
+
+
+@pytest.mark.parametrize("registration", ["any", "peermem"])
+def test_the_proprietary_module_goes_with_what_it_can_do(registration: str) -> None:
+    text = f"registration: {registration}\nexpect: {{open_module: false}}\n"
+    assert parse_profile(text, "p.yml", TODAY).expect.open_module is False
+
+
+def test_facts_in_place_of_a_profile_are_one_line() -> None:
+    assert problems(build.facts().model_dump_json(indent=1)) == (
+        "p.yml: this is a facts.json, no profile; gdrcheck profile --from p.yml writes a first "
+        "profile from it",
+    )
+    assert problems('{"schema_version": 1, "verdict": "PASS"}') == (
+        "p.yml: this is JSON that gdrcheck wrote, no profile",
+    )
+
+
+def test_a_profile_may_be_json() -> None:
+    text = Profile().model_dump_json(exclude_none=True)
+    assert parse_profile(text, "p.yml", TODAY) == Profile()
 
 
 def test_contradicting_promises_are_told_at_once_each_at_its_line() -> None:
@@ -293,6 +355,19 @@ def test_an_example_explains_every_value_to_expect_and_who_can_read_it() -> None
     assert expect.model_fields_set == set(type(expect).model_fields)
     starred = re.findall(r"^#   (\w+):.*# \*", text, re.MULTILINE)
     assert tuple(f"expect.{key}" for key in starred) == expect.needs_collector()
+
+
+def test_example_and_manual_name_the_rails_of_a_dgx(tmp_path: Path) -> None:
+    machine = MACHINES["dgx"]()
+    facts = probes.collect("node1", machine.write(tmp_path))
+    example = load_profile(EXAMPLES / "h200_ib.yml", TODAY)
+    assert [rail.nic for rail in rails.resolve(example, facts)] == [
+        rail.nic for rail in machine.rails
+    ]
+    manual = (EXAMPLES.parents[1] / "docs/usage.md").read_text()
+    block = re.search(r"```yaml\n(gpus:.*?)```", manual, re.DOTALL)
+    assert block is not None
+    assert parse_profile(block[1], "usage.md", TODAY).rails == example.rails
 
 
 def outcome_of(text: str) -> Profile | InputError:

@@ -26,6 +26,7 @@ def test_more_nics_than_gpus_leave_the_distant_ones_out() -> None:
     found = propose(nodes_with(far, near))
     assert [rail.nic for rail in found.rails] == ["mlx5_7"]
     assert found.left_out == (("mlx5_1", "every GPU has a NIC that is at least as close"),)
+    assert found.unfit == ()
 
 
 def test_without_gpus_every_nic_of_the_kind_is_a_rail() -> None:

@@ -131,14 +131,25 @@ def test_a_missing_nic_moves_nothing_where_all_are_equally_far(dead: int) -> Non
     ]
 
 
-def test_a_missing_gpu_takes_none_from_the_rails_that_have_theirs() -> None:
+def test_a_missing_gpu_leaves_it_open_whose_the_others_are() -> None:
+    """Numbers above the missing one have shifted: gpu1 is now the GPU that was gpu2."""
     node = Node().switch(["mlx5_0"], 1).switch(["mlx5_1"], 1).switch(["mlx5_2"], 1, FAR)
-    rails = node.without_gpu(1).rails()
-    assert pairs(rails) == [
-        ("mlx5_0", "gpu0", "PIX"),
-        ("mlx5_1", None, None),
-        ("mlx5_2", "gpu1", "PIX"),
-    ]
+    selectors = [{"name": f"mlx5_{number}", "gpu": number} for number in range(3)]
+    for dead in range(3):
+        hurt = Node().switch(["mlx5_0"], 1).switch(["mlx5_1"], 1).switch(["mlx5_2"], 1, FAR)
+        hurt.without_gpu(dead)
+        assert pairs(hurt.rails()) == [(f"mlx5_{number}", None, None) for number in range(3)]
+        named = hurt.rails(*selectors)
+        # The names stay what the profile says, for cases to have the same ones on every node.
+        assert [rail.gpu for rail in named] == ["gpu0", "gpu1", "gpu2"]
+        assert {(rail.gpu_slot, rail.distance) for rail in named} == {(None, None)}
+    assert all(rail.gpu_slot for rail in node.rails(*selectors))
+
+
+def test_a_gpu_too_many_leaves_it_open_as_well() -> None:
+    node = Node().switch(["mlx5_0"], 1).switch(["mlx5_1"], 1, FAR)
+    node.gpus = 1
+    assert {rail.gpu_slot for rail in node.rails()} == {None}
 
 
 def test_with_fewer_gpus_than_rails_the_closest_rails_have_them() -> None:

@@ -144,6 +144,26 @@ def test_bridges_in_a_circle_make_the_distance_unknown() -> None:
     assert topology.distance(facts, "0000:01:00.0", "0000:01:00.0") is None
 
 
+@pytest.mark.parametrize("deep", [topology.MAX_BRIDGES, topology.MAX_BRIDGES + 1])
+def test_a_way_that_is_too_long_to_be_real_is_unknown(deep: int) -> None:
+    tree = Builder()
+    port = tree.port(None)
+    for _ in range(deep - 1):
+        port = tree.port(port)
+    end = tree.add(port)
+    found = topology.path_up(tree.facts().pci, end)  # type: ignore[arg-type]
+    assert len(found) == (deep + 1 if deep <= topology.MAX_BRIDGES else 0)
+
+
+def test_a_copy_of_a_tree_finds_what_the_copy_holds() -> None:
+    tree = build.pci_tree()
+    assert tree.function(build.NIC_SLOT) is not None
+    copy = tree.model_copy(update={"functions": (build.pci_function("0000:77:00.0"),)})
+    assert copy.function(build.NIC_SLOT) is None
+    assert copy.function("0000:77:00.0") is not None
+    assert PciTree.model_validate_json(tree.model_dump_json()) == tree
+
+
 def test_an_unreadable_tree_has_no_distances() -> None:
     facts = build.facts(pci=Unreadable(unreadable="denied"))
     assert topology.distance(facts, build.NIC_SLOT, build.GPU_SLOT) is None
@@ -172,12 +192,16 @@ def test_nothing_is_between_a_function_and_itself() -> None:
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> Facts:
-    """Any tree: host bridges on known or unknown NUMA nodes, switches in switches, any depth."""
+def machines(draw: st.DrawFn, *, contradictory: bool = True) -> Facts:
+    """Any tree: host bridges on known or unknown NUMA nodes, switches in switches, any depth.
+
+    The firmware may name the node of some functions only, and, if ``contradictory``, name several
+    below one host bridge.
+    """
     tree = Builder()
-    # The firmware may name the node of some functions only, and contradict itself.
-    node = st.sampled_from([None, 0, 1])
     for bus in range(draw(st.integers(1, 3))):
+        nodes = [0, 1] if contradictory else [draw(st.sampled_from([0, 1]))]
+        node = st.sampled_from([None, *nodes])
         for _ in range(draw(st.integers(1, 2))):
             ports = [tree.port(None, root_bus=f"pci0000:{bus:02x}", numa_node=draw(node))]
             while ports and len(tree.functions) < 24:
@@ -220,7 +244,7 @@ def test_no_distance_is_shorter_than_its_parts(facts: Facts, data: st.DataObject
                 assert topology.rank(part) <= topology.rank(whole)
 
 
-@given(machines(), st.data())
+@given(machines(contradictory=False), st.data())
 def test_no_way_over_a_third_is_shorter_than_the_host_bridges_allow(
     facts: Facts, data: st.DataObject
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gdrcheck import gates
 from gdrcheck.facts import Facts
 from gdrcheck.profile import Profile
-from gdrcheck.rules import driver, gpudirect, nvidia
+from gdrcheck.rules import absence, driver, gpudirect, nvidia
 
 if TYPE_CHECKING:
     from checks.conftest import ExpectedModule
@@ -86,4 +86,5 @@ def check_rdma_modules_fit(profile: Profile, facts: Facts) -> None:
 @PER_NODE
 def check_providers(profile: Profile, facts: Facts) -> None:
     """The image has the user-space driver of every NIC that serves a rail."""
+    absence.require_some_device(profile, facts)
     gates.fail(driver.providers_missing(profile, facts))

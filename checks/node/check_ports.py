@@ -8,18 +8,24 @@ from gdrcheck import gates
 from gdrcheck.facts import Facts
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
-from gdrcheck.rules import arp, ports
+from gdrcheck.rules import absence, arp, ports
 
 
 def check_device_present(rail: Rail, profile: Profile, facts: Facts) -> None:
     """The device that the profile promises for this rail exists."""
-    gates.fail(gates.device_missing(rail, facts, ports.absence_causes(rail, profile, facts)))
+    gates.fail(absence.device_missing(rail, profile, facts))
 
 
 @pytest.mark.usefixtures("node")
 def check_no_extra_device(profile: Profile, facts: Facts) -> None:
     """The profile's selectors match no more devices than it has rails."""
     gates.fail(gates.devices_extra(profile, facts))
+
+
+@pytest.mark.usefixtures("node")
+def check_no_device_lacking(profile: Profile, facts: Facts) -> None:
+    """The profile's selectors, where they do not name each device, match one for each rail."""
+    gates.fail(absence.devices_lacking(profile, facts))
 
 
 def check_port_active(present_rail: Rail) -> None:

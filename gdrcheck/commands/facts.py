@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 
 from gdrcheck.commands.output import print_json, say
 from gdrcheck.commands.source import facts_of
@@ -16,5 +17,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(facts)
     else:
-        say(facts_tree.as_lines(in_lines(facts)))
+        say(facts_tree.as_lines(in_lines(facts), time.time()))
     return 0

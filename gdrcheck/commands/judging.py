@@ -12,6 +12,7 @@ from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Blocked, NotJudged, NotPromised, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rules import (
+    absence,
     arp,
     driver,
     gpu,
@@ -46,6 +47,8 @@ OF_NODE = (
     gpu.nvml_failed,
     arp.arp_flux,
     gates.devices_extra,
+    gates.pci_listed,
+    absence.devices_lacking,
 )
 OF_GPU = (
     gpu.missing,
@@ -105,9 +108,8 @@ def _rules(profile: Profile, facts: Facts) -> Iterator[Judge]:
     for of_node in OF_NODE:
         yield partial(of_node, profile, facts)
     for rail in rails.resolve(profile, facts):
-        causes = ports.absence_causes(rail, profile, facts)
-        yield partial(pci.driver_unbound, rail, profile, facts)
-        yield partial(gates.device_missing, rail, facts, causes)
+        yield partial(absence.driver_unbound, rail, profile, facts)
+        yield partial(absence.device_missing, rail, profile, facts)
         if rail.missing is not None:
             continue
         yield partial(gates.port_not_active, rail)

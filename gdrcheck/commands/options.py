@@ -13,10 +13,11 @@ examples:
   gdrcheck facts                         what this machine is, with or without GPU, NIC, root
   gdrcheck facts --json > facts.json     the same as data; schema: gdrcheck schema facts
   gdrcheck facts --from facts.json       facts that were collected elsewhere, or in a run
+  ssh node1 gdrcheck facts --json | gdrcheck facts --from -
 
 What only root can read of a host (PCIe settings, kernel log, files of modules, systemd units) is
-left in a folder, and found there from then on, by
-  python3 -m gdrcheck.host_collector --out /run/gdrcheck/host
+left in a folder, and found there until the next boot, by (in a checkout)
+  sudo python3 -m gdrcheck.host_collector --out /run/gdrcheck/host
 """
 TOPO_EXAMPLES = """\
 examples:
@@ -28,6 +29,7 @@ examples:
 PROFILE_EXAMPLES = """\
 examples:
   gdrcheck profile --from facts.json > inventory/profiles/h200_ib.yml
+  gdrcheck profile --from facts.json --without mlx5_2 mlx5_8     these serve no rail
   gdrcheck profile check inventory/profiles/h200_ib.yml
   gdrcheck profile schema
 """
@@ -64,7 +66,16 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
         dest="source",
         type=Path,
         metavar="FACTS",
-        help="write a first profile from facts.json of a node that was judged without findings",
+        help="write a first profile from facts.json (-: standard input) of a node that was judged "
+        "without findings",
+    )
+    parser.add_argument(
+        "--without",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NIC",
+        help="with --from: RDMA devices that serve no rail, for example storage ports",
     )
     actions = parser.add_subparsers(metavar="ACTION", dest="action")
     parser.set_defaults(refuse=parser.error)
@@ -84,7 +95,11 @@ def _examples(parser: argparse.ArgumentParser, text: str) -> None:
 def _add_source(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
-        "--from", dest="source", type=Path, metavar="FILE", help="a facts.json, not this machine"
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="FILE",
+        help="a facts.json (-: standard input), not this machine",
     )
     source.add_argument(
         "--root",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import stat
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from gdrcheck import probes
 from gdrcheck.facts import Facts, Unreadable
@@ -24,14 +26,25 @@ def facts_of(args: argparse.Namespace) -> Facts:
         if given:
             raise InputError(f"{given[0]} says what to read; expected it without --from")
         return load_facts(args.source)
-    if not (args.root / "sys").is_dir():
-        raise InputError(f"{args.root}: has no folder sys; expected / or a captured tree")
+    _refuse_what_is_no_tree(args.root)
     with _patience("reading this machine"):
         facts = probes.collect(args.node or UNNAMED, args.root, args.also)
     if args.node is None:
         facts = facts.model_copy(update={"node": facts.host.hostname})
     _refuse_what_is_not_there(facts, args)
     return facts
+
+
+def _refuse_what_is_no_tree(root: Path) -> None:
+    expected = "expected / or the folder of a captured tree"
+    try:
+        is_folder = stat.S_ISDIR(root.stat().st_mode)
+    except OSError as error:
+        raise InputError(f"--root {root}: {error.strerror}; {expected}") from error
+    if not is_folder:
+        raise InputError(f"--root {root}: is no folder; {expected}")
+    if not (root / "sys").is_dir():
+        raise InputError(f"--root {root}: has no folder sys; {expected}")
 
 
 def _refuse_what_is_not_there(facts: Facts, args: argparse.Namespace) -> None:

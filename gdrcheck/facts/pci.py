@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from gdrcheck.facts.base import FactsModel, Slot, Unreadable
 
 NVIDIA_VENDOR = 0x10DE
@@ -118,10 +120,22 @@ class PciTree(FactsModel):
     misplaced: dict[str, str]
 
     def function(self, slot: str) -> PciFunction | None:
-        """The function at ``slot``; None when it is not in the tree."""
-        return next((one for one in self.functions if one.slot == slot), None)
+        """The function at ``slot``, the first one if several claim it; None without any."""
+        functions, by_slot = self._index
+        if functions is not self.functions:
+            # A copy with other functions takes what was cached along.
+            by_slot = _by_slot(self.functions)
+        return by_slot.get(slot)
+
+    @cached_property
+    def _index(self) -> tuple[tuple[PciFunction, ...], dict[str, PciFunction]]:
+        return self.functions, _by_slot(self.functions)
 
     @property
     def nvidia_gpus(self) -> tuple[PciFunction, ...]:
         """NVIDIA's GPUs in slot order: the N-th is ``gpuN`` in names."""
         return tuple(one for one in self.functions if one.is_nvidia_gpu)
+
+
+def _by_slot(functions: tuple[PciFunction, ...]) -> dict[str, PciFunction]:
+    return {one.slot: one for one in reversed(functions)}

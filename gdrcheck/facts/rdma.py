@@ -89,6 +89,7 @@ class VerbsDevice(FactsModel):
 class RdmaDevice(FactsModel):
     """One RDMA device. ``slot`` is the PCI function, None for a device with none below it.
 
+    ``netdevs`` are those of the device itself, and the bond above them, if its GIDs name one.
     ``firmware`` and ``board`` are what the driver says (``fw_ver``, ``board_id``), None when it
     says none. ``verbs`` is what libibverbs made of it.
     """

@@ -38,7 +38,8 @@ ENTRIES: tuple[Entry, ...] = (
         title="There are more GPUs than the profile promises",
         meaning=(
             "PCI shows more of NVIDIA's GPUs than the profile promises. The first ones in PCI "
-            "order were taken for the promised ones, which may be the wrong ones."
+            "order were taken for the promised ones, which may be the wrong ones. How far the GPUs "
+            "and NICs of rails are apart was not judged."
         ),
         evidence="NVIDIA's display functions in /sys/bus/pci/devices, and gpus.count.",
         causes=(

@@ -44,7 +44,7 @@ ENTRIES = (
         meaning=(
             "A link between a NIC or GPU and its root port runs at a lower speed than both ends "
             "can, or than the profile promises. The link of an idle GPU is not judged, since the "
-            "driver lowers its speed."
+            "driver lowers its speed, but both its ends must be able to keep the promise."
         ),
         evidence=(
             "current_link_speed and max_link_speed of every function from the NIC or GPU to the "

@@ -39,8 +39,8 @@ ENTRIES = (
         code="PORT-DEVICE-EXTRA",
         title="More RDMA devices match the profile than it promises rails",
         meaning=(
-            "The profile's selectors match more devices than there are rails. The first ones in "
-            "PCI order were taken for the rails, which may be the wrong ones."
+            "The profile's selectors match more devices than there are rails, so nothing tells "
+            "which of them serve the rails. None was taken, and no rail was measured."
         ),
         evidence="The devices that match, and the number of rails.",
         causes=(

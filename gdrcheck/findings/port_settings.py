@@ -32,11 +32,14 @@ ENTRIES = (
         title="A port is not a member of the promised partition",
         meaning=(
             "The partition key of the profile is not in the port's table, neither as full nor as "
-            "limited member: no queue pair can be set up in that partition."
+            "limited member: no queue pair can be set up in that partition. Of a key with the bit "
+            "of full members (0x8000) the limited one does not do: two limited members cannot "
+            "talk to one another."
         ),
         evidence="The entries of /sys/class/infiniband/DEVICE/ports/PORT/pkeys that are not zero.",
         causes=(
-            "The subnet manager's partition configuration does not list this port's GUID.",
+            "The subnet manager's partition configuration does not list this port's GUID, or "
+            "lists it without `=full`.",
             "The NIC was replaced, so that its GUID is a new one.",
             "A virtual function was given no index of the partition.",
             "Ethernet: RoCE knows the default partition 0xffff only; partitions are VLANs there.",

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from gdrcheck import __version__, probes
 from gdrcheck.facts import Facts
@@ -38,12 +37,19 @@ from gdrcheck.profile import Profile
 from gdrcheck.results.events import RunEvent, clip
 from gdrcheck.results.files import write_atomic
 from gdrcheck.results.incoming import EVENTS_FILE, FACTS_FILE, RENDEZVOUS_FILE
+from gdrcheck.results.pairs import nodes_with_pairs
 from gdrcheck.results.plain import one_line
 from gdrcheck.run import RunSpec
 
 LOG = logging.getLogger(__name__)
 IMAGE_ID_VARIABLE = "GDRCHECK_IMAGE_ID"
 DEFAULT_CHECKS = Path(__file__).resolve().parents[2] / "checks"
+
+
+class Collect(Protocol):
+    """Reads the facts of the node that it is given the name of."""
+
+    def __call__(self, node: str, /, *, within_s: float) -> Facts: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +77,19 @@ class Assignment:
     @property
     def measures_pairs(self) -> bool:
         """Whether this node has a pair phase: it and another one owe pairs."""
-        return self.node in self._pairing and len(self._pairing) > 1
+        return self.node in nodes_with_pairs(self.spec)
 
     @property
     def companions(self) -> tuple[str, ...]:
         """Those of ``present``, this node included, that have a pair phase."""
-        return tuple(name for name in self.present if name in self._pairing)
-
-    @property
-    def _pairing(self) -> tuple[str, ...]:
-        profile_of = self.spec.profile_of
-        names = (node.name for node in self.spec.nodes)
-        return tuple(name for name in names if profile_of(name).pairs == "required")
+        return tuple(name for name in self.present if name in nodes_with_pairs(self.spec))
 
 
 def supervise(
     assignment: Assignment,
     stop: Stop,
     meet: MeetingFactory,
-    collect: Callable[[str], Facts] = probes.collect,
+    collect: Collect = probes.collect,
 ) -> int:
     """Run everything on this node; returns the exit code by its own results.
 
@@ -120,7 +120,7 @@ def _phases(
     record: Record,
     stop: Stop,
     meet: MeetingFactory,
-    collect: Callable[[str], Facts],
+    collect: Collect,
 ) -> None:
     spec, node = assignment.spec, assignment.node
     with ExitStack() as stack:
@@ -140,15 +140,14 @@ def _phases(
     run_phase(_plan(assignment, "pair", limit), record, stop)
 
 
-def _facts(
-    assignment: Assignment, record: Record, stop: Stop, collect: Callable[[str], Facts]
-) -> Facts | None:
+def _facts(assignment: Assignment, record: Record, stop: Stop, collect: Collect) -> Facts | None:
     """Read the facts and write the file. Trouble is recorded, and the run goes on without."""
     facts = None
     trouble = ""
-    probing = Background("probes", lambda: collect(assignment.node))
+    within_s = assignment.spec.waits.check_s
+    probing = Background("probes", lambda: collect(assignment.node, within_s=within_s))
     try:
-        facts = probing.result(assignment.spec.waits.check_s, stop)
+        facts = probing.result(within_s, stop)
     except GdrcheckError as error:
         trouble = str(error)
     _run_event(assignment, record, facts)

@@ -80,7 +80,7 @@ class Measurement:
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self._unusable: dict[str, Finding] = {}
+        self._unusable: dict[tuple[str, str | None], Finding] = {}
         self.last: ExchangeResult | None = None
 
     def finding(self, case: ExchangeCase, plan: ExchangePlan) -> Finding | None:
@@ -94,13 +94,13 @@ class Measurement:
         """
         self.last = None
         for end in (case.rail.local, case.rail.remote):
-            if cause := self._unusable.get(end.where.text()):
+            if cause := self._unusable.get((end.node, end.nic)):
                 raise Blocked(f"{cause.code} at {cause.where.text()}")
         first = self._measure(case, plan)
         if first is None:
             return None
         if first.code in OF_A_PORT and first.where.peer is None:
-            self._unusable[first.where.text()] = first
+            self._unusable[first.where.node, first.where.nic] = first
             return first
         try:
             again = self._measure(case, plan)

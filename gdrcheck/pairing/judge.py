@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 
+from gdrcheck import gates
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import ProbeError
 from gdrcheck.pairing.channel import EndFailure
 from gdrcheck.pairing.pairs import EndReport, ExchangeResult, RailEnd, RailPair
 from gdrcheck.verbs import protocol
-
-ACTIVE = "ACTIVE"
 
 
 def judge(result: ExchangeResult, pair: RailPair) -> Finding | None:
@@ -85,14 +84,7 @@ def _mtu(where: Where, failure: EndFailure, error: protocol.ErrorInfo) -> Findin
 
 def _port_down(report: EndReport, end: RailEnd) -> Finding | None:
     state = report.report.port_state if report.report else None
-    if state in (None, ACTIVE):
-        return None
-    return Finding(
-        code="PORT-NOT-ACTIVE",
-        where=end.where,
-        observed=f"state {state} after a transfer had failed",
-        expected=f"state {ACTIVE}",
-    )
+    return None if state is None else gates.port_went_down(end.port, state)
 
 
 def _wrong_data(result: ExchangeResult, source: RailEnd, sink: RailEnd) -> Finding | None:

@@ -30,6 +30,11 @@ class RailEnd:
         """The place of this end."""
         return Where(node=self.node, gpu=self.gpu, nic=self.nic)
 
+    @property
+    def port(self) -> Where:
+        """The place of its port, of which all is true whatever GPU the rail has."""
+        return Where(node=self.node, nic=self.nic)
+
 
 @dataclass(frozen=True, slots=True)
 class RailPair:

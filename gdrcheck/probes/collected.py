@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gdrcheck.facts import SLOT_PATTERN, Collector, Unreadable
+from gdrcheck.probes.reading import open_regular, read_bytes
 
 FOLDER = "run/gdrcheck/host"
 HOST_FILE = "host.json"
@@ -25,6 +28,12 @@ VERSION = 1
 MAX_BYTES = 4 << 20
 CONFIG_BYTES = 4096
 WHY_CHARACTERS = 200
+# When the kernel started, in seconds since 1970 (proc_stat(5)).
+BOOTED = "proc/stat"
+BTIME = re.compile(rb"^btime ([0-9]{1,15})$", re.MULTILINE)
+# Clocks that are wrong by less are common, before a time service has set them.
+MAX_AHEAD_S = 86_400.0
+REMEDY = "sudo python3 -m gdrcheck.host_collector --out /run/gdrcheck/host (from a checkout)"
 
 COMPLAINTS = TypeAdapter(tuple[str, ...])
 
@@ -38,7 +47,10 @@ class Collected:
     folder: Path
 
     def value(self, key: str) -> Any:
-        """The JSON value of ``key``; Unreadable (by privilege when the collector did not run)."""
+        """The JSON value of ``key``; Unreadable, by privilege when the collector did not run.
+
+        Nor does one count that ran before the machine was started.
+        """
         if isinstance(self.collector, Unreadable):
             return self.collector
         value = self.values.get(key)
@@ -53,7 +65,7 @@ class Collected:
         if not re.fullmatch(SLOT_PATTERN, slot):
             return Unreadable(unreadable=f"config: {slot[:40]!r} is no PCI function")
         try:
-            with (self.folder / CONFIG_FOLDER / slot).open("rb") as stream:
+            with open_regular(self.folder / CONFIG_FOLDER / slot) as stream:
                 data = stream.read(CONFIG_BYTES)
         except OSError as error:
             why = Unreadable(unreadable=f"config/{slot}: {error.strerror}")
@@ -82,10 +94,10 @@ def as_unreadable(value: object, key: str) -> Unreadable | None:
 
 
 def read(root: Path) -> Collected:
-    """The collector's files below ``root``; a broken host.json makes all of it Unreadable."""
+    """The collector's files below ``root``; a broken or old host.json makes all Unreadable."""
     folder = root / FOLDER
     try:
-        with (folder / HOST_FILE).open("rb") as stream:
+        with open_regular(folder / HOST_FILE) as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return _absent(folder)
@@ -107,7 +119,34 @@ def read(root: Path) -> Collected:
         )
     except ValueError:
         return _broken(folder, "ran_at_s or complaints of the wrong type")
+    if stale := _stale(collector.ran_at_s, root):
+        return Collected(stale, {}, folder)
     return Collected(collector, values, folder)
+
+
+def _stale(ran_at_s: float, root: Path) -> Unreadable | None:
+    """Why what was read at ``ran_at_s`` says nothing of the running machine; None when it does.
+
+    What counts starts anew with each boot: modules, settings of PCI functions, the kernel's log.
+    A captured tree that does not say when its machine was started is taken as it is.
+    """
+    if not os.path.lexists(root / BOOTED):
+        return None
+    data = read_bytes(root / BOOTED, MAX_BYTES)
+    if isinstance(data, Unreadable):
+        return Unreadable(
+            unreadable=f"whether the host collector ran since boot: {data.unreadable}"
+        )
+    found = BTIME.search(data)
+    if found is None:
+        return Unreadable(unreadable="whether the host collector ran since boot: stat: no btime")
+    if ran_at_s < int(found[1]):
+        why = f"the host collector ran before this boot: run it again: {REMEDY}"
+        return Unreadable(unreadable=why, privilege=True)
+    if ran_at_s > time.time() + MAX_AHEAD_S:
+        why = f"the host collector ran in the future, by its clock: run it again: {REMEDY}"
+        return Unreadable(unreadable=why, privilege=True)
+    return None
 
 
 def _parse(data: bytes) -> Any:
@@ -131,10 +170,10 @@ def _finite(text: str) -> float:
 def _absent(folder: Path) -> Collected:
     """Without host.json: the collector failed and said why, or it was never run."""
     try:
-        with (folder / FAILURE_FILE).open(encoding="ascii", errors="replace") as stream:
-            said = " ".join(stream.read(WHY_CHARACTERS).split())
+        with open_regular(folder / FAILURE_FILE) as stream:
+            said = " ".join(stream.read(WHY_CHARACTERS).decode("ascii", "replace").split())
     except FileNotFoundError:
-        why = "least privilege: the host collector did not run"
+        why = f"least privilege: the host collector did not run: {REMEDY}"
         return Collected(Unreadable(unreadable=why, privilege=True), {}, folder)
     except OSError as error:
         said = f"{FAILURE_FILE}: {error.strerror}"

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gdrcheck.facts import CountersAfter, DeviceCounters, Unreadable
-from gdrcheck.probes.names import device_names, port_numbers
+from gdrcheck.probes.names import CLASS, device_names, port_numbers
 from gdrcheck.probes.reading import list_names, read_text
+from gdrcheck.probes.side_by_side import side_by_side
 
 FOLDERS = ("counters", "hw_counters")
 # VL15_dropped is the one of the core's with capitals.
@@ -23,6 +25,8 @@ VALUE = re.compile(r"[0-9]{1,20}")
 SETTING = "lifespan"
 # What the kernel writes for a counter that the device does not have.
 ABSENT = "N/A (no PMA)"
+# A counter may cost the driver a command to its firmware; a port has dozens.
+DEADLINE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +66,33 @@ def read_counters(port: Path) -> Counters:
     return Counters(values, unreadable)
 
 
-def read_counters_after(node: str, root: Path) -> CountersAfter:
-    """The counters of every port of ``node`` as they are now, below ``root``."""
-    base = root / "sys/class/infiniband"
+def read_counters_after(node: str, root: Path, deadline_s: float = DEADLINE_S) -> CountersAfter:
+    """The counters of every port of ``node`` as they are now, below ``root``.
+
+    Unreadable are those of a port whose driver does not give all of them in time.
+    """
+    base = root / CLASS
     names = device_names(root)
     if isinstance(names, Unreadable):
         return CountersAfter(node=node, ports=names)
+    ports = {
+        f"{name} port {number}": (name, number)
+        for name in names
+        for number in port_numbers(base / name)
+    }
+    reads = {
+        place: partial(read_counters, base / name / "ports" / str(number))
+        for place, (name, number) in ports.items()
+    }
+    found = side_by_side(reads, deadline_s)
     return CountersAfter(
-        node=node,
-        ports=tuple(
-            _of_port(base / name / "ports" / str(number), name, number)
-            for name in names
-            for number in port_numbers(base / name)
-        ),
+        node=node, ports=tuple(_of_port(*ports[place], found[place]) for place in ports)
     )
 
 
-def _of_port(path: Path, device: str, number: int) -> DeviceCounters:
-    found = read_counters(path)
+def _of_port(device: str, number: int, found: Counters | Unreadable) -> DeviceCounters:
+    if isinstance(found, Unreadable):
+        found = Counters(found)
     return DeviceCounters(
         device=device, port=number, counters=found.values, unreadable_counters=found.unreadable
     )

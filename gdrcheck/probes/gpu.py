@@ -19,7 +19,7 @@ SIGNS_OF_DRIVER = ("sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl")
 ANSWER: TypeAdapter[Nvml | Unreadable] = TypeAdapter(Nvml | Unreadable)
 
 
-def read_nvml(root: Path) -> Nvml | Unreadable | None:
+def read_nvml(root: Path, deadline_s: float = DEADLINE_S) -> Nvml | Unreadable | None:
     """What NVML answers on this machine, or what was recorded below another ``root``.
 
     None when no driver of NVIDIA's is loaded: neither the module in sysfs, nor its folder in
@@ -29,7 +29,7 @@ def read_nvml(root: Path) -> Nvml | Unreadable | None:
     """
     if not any(_may_exist(root / sign) for sign in SIGNS_OF_DRIVER):
         return None
-    answer = live.answer(root, CHILD, RECORD, DEADLINE_S)
+    answer = live.answer(root, CHILD, RECORD, deadline_s)
     if isinstance(answer, Unreadable):
         return answer
     try:

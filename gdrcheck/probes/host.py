@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -16,10 +17,8 @@ from pydantic import TypeAdapter
 
 from gdrcheck.facts import Host, HugePages, Iommu, LogLine, Unreadable
 from gdrcheck.facts.pci import DISPLAY_CLASSES, NVIDIA_VENDOR
-from gdrcheck.probes import netdevs
 from gdrcheck.probes.collected import HOST_FILE, Collected
 from gdrcheck.probes.modules import loaded_modules, read_modules
-from gdrcheck.probes.names import CLASS, device_names
 from gdrcheck.probes.process import read_limits, read_page_bytes
 from gdrcheck.probes.reading import is_there, list_names, read_bytes, read_number, read_text, shaped
 
@@ -56,8 +55,11 @@ DOMAINS: dict[str, Domain | None] = {
 }
 
 
-def read_host(root: Path, left: Collected) -> Host:
-    """All about the host below ``root``; ``left`` is what the host collector left."""
+def read_host(root: Path, left: Collected, netdevs: Iterable[str]) -> Host:
+    """All about the host below ``root``; ``left`` is what the host collector left.
+
+    ``netdevs`` are the interfaces of RDMA devices.
+    """
     selinux, apparmor = _selinux(root, left), _apparmor(root)
     hostname = read_text(root / "proc/sys/kernel/hostname")
     return Host(
@@ -77,7 +79,7 @@ def read_host(root: Path, left: Collected) -> Host:
         modules=read_modules(root, left),
         loaded_modules=loaded_modules(root),
         units=shaped(left.value("units"), TEXTS, f"{HOST_FILE}: units"),
-        sysctls=_sysctls(root),
+        sysctls=_sysctls(root, netdevs),
         kernel_log=shaped(left.value("kernel_log"), LINES, f"{HOST_FILE}: kernel_log"),
     )
 
@@ -201,23 +203,12 @@ def _numa_nodes(folder: Path) -> tuple[int, ...] | Unreadable:
     return tuple(found) or Unreadable(unreadable="node: no NUMA node is listed")
 
 
-def _sysctls(root: Path) -> dict[str, str]:
-    """How the interfaces of RDMA devices, and all together, answer ARP and filter by route."""
+def _sysctls(root: Path, netdevs: Iterable[str]) -> dict[str, str]:
+    """How these interfaces, and all together, answer ARP and filter by route."""
     found: dict[str, str] = {}
-    for interface in ("all", *_rdma_netdevs(root)):
+    for interface in ("all", *sorted(netdevs)):
         for name in SYSCTLS:
             value = read_text(root / SYSCTL_FOLDER / interface / name)
             if isinstance(value, str):
                 found[f"net.ipv4.conf.{interface}.{name}"] = value
     return found
-
-
-def _rdma_netdevs(root: Path) -> list[str]:
-    devices = device_names(root)
-    found: set[str] = set()
-    for name in devices if isinstance(devices, tuple) else ():
-        below = list_names(root / CLASS / name / "device/net")
-        found.update(below if isinstance(below, tuple) else ())
-        parent = read_text(root / CLASS / name / "parent")  # of a software device
-        found.update([parent] if isinstance(parent, str) else ())
-    return sorted(name for name in found if netdevs.NAME.fullmatch(name))

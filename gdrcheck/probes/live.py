@@ -6,13 +6,13 @@ the live root holds the recorded answer instead.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from gdrcheck.facts import Unreadable
+from gdrcheck.probes.reading import read_bytes
 
 LIVE_ROOT = Path("/")
 RECORDS = "run/gdrcheck/recorded"
@@ -29,7 +29,7 @@ def answer(root: Path, module: str, record: str, deadline_s: float) -> bytes | U
     passes, the last line is in the reason.
     """
     if root != LIVE_ROOT:
-        return _recorded(root / RECORDS / record)
+        return read_bytes(root / RECORDS / record, MAX_BYTES)
     return ask((sys.executable, "-m", module), deadline_s)
 
 
@@ -83,14 +83,3 @@ def _ended(status: int) -> str:
 def _last_line(complaints: bytes | None) -> str:
     lines = (complaints or b"").decode("utf-8", "replace").split("\n")
     return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "its start")
-
-
-def _recorded(path: Path) -> bytes | Unreadable:
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        return Unreadable(unreadable=f"{path.name}: {os.strerror(error.errno or 0)}")
-    if len(data) > MAX_BYTES:
-        return Unreadable(unreadable=f"{path.name}: larger than {MAX_BYTES} bytes")
-    return data

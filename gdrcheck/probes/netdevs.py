@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from gdrcheck.facts import Netdev, Unreadable
-from gdrcheck.probes.reading import read_number, read_text
+from gdrcheck.probes.reading import read_bytes, read_number, read_text
 
 # dev_valid_name() of Linux net/core/dev.c: up to 15 bytes, no slash, no colon, no white space.
 NAME = re.compile(r"(?!\.{1,2}$)[^/\s:\0]{1,15}")
@@ -57,21 +56,12 @@ def read_subnets(root: Path) -> Subnets | Unreadable:
     Source: proc(5), /proc/net/route. Its addresses are hexadecimal, in the byte order of the
     machine: little-endian on all that NVIDIA supports.
     """
-    why = ""
-    for name in ROUTES:
-        try:
-            with (root / name).open("rb") as stream:
-                data = stream.read(MAX_BYTES + 1)
-        except OSError as error:
-            why = why or os.strerror(error.errno or 0)
-        else:
-            return _parsed(data)
-    return Unreadable(unreadable=f"route: {why}")
+    tables = [read_bytes(root / name, MAX_BYTES) for name in ROUTES]
+    table = next((one for one in tables if isinstance(one, bytes)), tables[0])
+    return _parsed(table) if isinstance(table, bytes) else table
 
 
 def _parsed(data: bytes) -> Subnets | Unreadable:
-    if len(data) > MAX_BYTES:
-        return Unreadable(unreadable=f"route: more than {MAX_BYTES} bytes")
     lines = data.decode(errors="replace").splitlines()
     if not lines or not lines[0].startswith(HEADER):
         return Unreadable(unreadable="route: its first line is not the header of the kernel's")

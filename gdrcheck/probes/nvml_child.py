@@ -195,14 +195,31 @@ def _compute_mode(handle: Any) -> str:
 
 
 def _fabric_state(handle: Any) -> str | None:
-    info = pynvml.c_nvmlGpuFabricInfoV_t()
-    pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+    info = _fabric_info(handle)
+    if info is None:
+        return None
     if info.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
         return None
     # The status means something once the registration with the fabric has completed.
     if info.state == pynvml.NVML_GPU_FABRIC_STATE_COMPLETED and info.status != pynvml.NVML_SUCCESS:
         return f"failed: {_words(pynvml.NVMLError(info.status))}"
     return FABRIC_STATES.get(info.state, f"state {info.state}")
+
+
+def _fabric_info(handle: Any) -> Any:
+    """State and status; None of a driver that knows of no fabric."""
+    versioned, plain = pynvml.c_nvmlGpuFabricInfoV_t(), pynvml.c_nvmlGpuFabricInfo_t()
+    for info, ask in (
+        (versioned, pynvml.nvmlDeviceGetGpuFabricInfoV),
+        # Older drivers have this one alone, those before them none.
+        (plain, pynvml.nvmlDeviceGetGpuFabricInfo),
+    ):
+        try:
+            ask(handle, ctypes.byref(info))
+        except pynvml.NVMLError_FunctionNotFound:
+            continue
+        return info
+    return None
 
 
 def _virtualization(handle: Any) -> Virtualization:

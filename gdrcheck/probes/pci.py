@@ -24,7 +24,7 @@ from gdrcheck.facts.pci import (
 from gdrcheck.probes import pci_config, pci_files
 from gdrcheck.probes.collected import CONFIG_BYTES, Collected
 from gdrcheck.probes.pci_link import read_link
-from gdrcheck.probes.reading import list_names
+from gdrcheck.probes.reading import list_names, read_text
 
 BUS = "sys/bus/pci"
 # Also ``pci10000:e0``, the domain of a volume management device, which lies below another root bus.
@@ -167,7 +167,7 @@ def _iommu_group_type(link: Path, root: Path) -> str | Unreadable | None:
     if not pci_files.exists(link):
         return None
     group = pci_files.inside(root / "sys", link)
-    return group if isinstance(group, Unreadable) else pci_files.text(group / "type")
+    return group if isinstance(group, Unreadable) else read_text(group / "type")
 
 
 def _settings(place: _Place, root: Path, left: Collected) -> PciSettings | Unreadable | None:

@@ -1,18 +1,13 @@
-"""The small files of one PCI function in sysfs.
-
-Attributes of sysfs are plain files; a captured tree may hold anything. What is no plain file is not
-opened: a link may lead out of the tree, and a pipe may never answer.
-"""
+"""The small files of one PCI function in sysfs."""
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
 
 from gdrcheck.facts import Unreadable
-from gdrcheck.probes.reading import read_text
+from gdrcheck.probes.reading import open_regular, read_text, refused
 
 FIRST_ROM = 6  # the lines of ``resource`` before this one are BARs (PCI_ROM_RESOURCE)
 MEMORY = 0x200  # IORESOURCE_MEM, Linux include/linux/ioport.h
@@ -25,27 +20,18 @@ def exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def text(path: Path) -> str | Unreadable:
-    """The stripped content of a plain file."""
-    why = _not_plain(path)
-    return read_text(path) if why is None else why
-
-
 def content(path: Path, most_bytes: int) -> bytes | Unreadable:
     """The first ``most_bytes`` of a plain file."""
-    why = _not_plain(path)
-    if why is not None:
-        return why
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return stream.read(most_bytes)
     except OSError as error:
-        return _failed(path, error)
+        return refused(path, error)
 
 
 def number(path: Path, most: int, least: int = 0) -> int | Unreadable:
     """The integer in a plain file, decimal or with ``0x``, from ``least`` to ``most``."""
-    found = text(path)
+    found = read_text(path)
     if isinstance(found, Unreadable):
         return found
     if not NUMBER.fullmatch(found):
@@ -60,7 +46,7 @@ def total(path: Path, word: str) -> int | Unreadable | None:
     """The number behind ``word`` in a file of counters; None when there is no such file."""
     if not exists(path):
         return None
-    found = text(path)
+    found = read_text(path)
     if isinstance(found, Unreadable):
         return found
     match = re.search(rf"^{word} ([0-9]{{1,19}})$", found, re.MULTILINE)
@@ -71,7 +57,7 @@ def total(path: Path, word: str) -> int | Unreadable | None:
 
 def bars_bytes(path: Path) -> tuple[int, ...] | Unreadable:
     """The sizes of the memory BARs in a ``resource`` file."""
-    found = text(path)
+    found = read_text(path)
     if isinstance(found, Unreadable):
         return found
     sizes = []
@@ -92,7 +78,7 @@ def link_name(path: Path) -> str | Unreadable | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return _failed(path, error)
+        return refused(path, error)
 
 
 def inside(root: Path, path: Path) -> Path | Unreadable:
@@ -100,21 +86,7 @@ def inside(root: Path, path: Path) -> Path | Unreadable:
     try:
         real = Path(os.path.realpath(path, strict=True))
     except OSError as error:
-        return _failed(path, error)
+        return refused(path, error)
     if not real.is_relative_to(os.path.realpath(root)):
         return Unreadable(unreadable=f"{path.name}: leads out of the tree")
     return real
-
-
-def _not_plain(path: Path) -> Unreadable | None:
-    try:
-        mode = path.lstat().st_mode
-    except OSError as error:
-        return _failed(path, error)
-    if stat.S_ISREG(mode):
-        return None
-    return Unreadable(unreadable=f"{path.name}: not a plain file")
-
-
-def _failed(path: Path, error: OSError) -> Unreadable:
-    return Unreadable(unreadable=f"{path.name}: {os.strerror(error.errno or 0)}")

@@ -14,11 +14,13 @@ from pathlib import Path
 
 from gdrcheck.facts import Link, Unreadable
 from gdrcheck.probes import pci_files
+from gdrcheck.probes.reading import read_text
 
 FILES = ("current_link_speed", "max_link_speed", "current_link_width", "max_link_width")
 SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 UNKNOWN_SPEEDS = ("Unknown", "Unknown speed")
 MOST_LANES = 32
+NO_WIDTH = 0xFF  # PCIE_LNK_WIDTH_UNKNOWN of include/linux/pci.h
 ALL_ONES_LANES = 63
 
 
@@ -43,14 +45,14 @@ def read_link(path: Path, root: Path) -> Link | None:
 def _is_blank(path: Path) -> bool:
     """Whether the link's status or its capability has no content."""
     return any(
-        pci_files.number(path / f"{which}_link_width", 255) == 0
-        and pci_files.text(path / f"{which}_link_speed") in UNKNOWN_SPEEDS
+        pci_files.number(path / f"{which}_link_width", NO_WIDTH) in (0, NO_WIDTH)
+        and read_text(path / f"{which}_link_speed") in UNKNOWN_SPEEDS
         for which in ("current", "max")
     )
 
 
 def _speed_gts(path: Path) -> float | Unreadable:
-    text = pci_files.text(path)
+    text = read_text(path)
     if isinstance(text, Unreadable):
         return text
     match = SPEED.fullmatch(text)
@@ -60,7 +62,7 @@ def _speed_gts(path: Path) -> float | Unreadable:
 
 
 def _width(path: Path) -> int | Unreadable:
-    width = pci_files.number(path, 255)
+    width = pci_files.number(path, NO_WIDTH)
     if width == ALL_ONES_LANES:
         return Unreadable(unreadable=f"{path.name}: the function does not answer any more")
     if isinstance(width, int) and not 1 <= width <= MOST_LANES:

@@ -11,7 +11,13 @@ from pathlib import Path
 from gdrcheck.facts import GidEntry, LinkLayer, Port, Unreadable
 from gdrcheck.probes.counters import read_counters
 from gdrcheck.probes.names import CLASS, numbers, port_numbers
-from gdrcheck.probes.reading import MAX_BYTES, list_names, read_number, read_text
+from gdrcheck.probes.reading import (
+    MAX_BYTES,
+    list_names,
+    open_regular,
+    read_number,
+    read_text,
+)
 
 LINK_LAYERS: dict[str, LinkLayer] = {"InfiniBand": "infiniband", "Ethernet": "ethernet"}
 ZERO_GID = ":".join(["0000"] * 8)
@@ -25,6 +31,12 @@ FLOW_CLASS = "tclass="
 def read_ports(device: Path) -> tuple[Port, ...]:
     """The ports of the device whose folder in sysfs is ``device``, by number."""
     return tuple(_read_port(device, number) for number in port_numbers(device))
+
+
+def unreadable_ports(device: Path, why: Unreadable) -> tuple[Port, ...]:
+    """The ports of a device of which nothing could be read, by number."""
+    fields = dict.fromkeys(Port.model_fields.keys() - {"number", "unreadable_counters"}, why)
+    return tuple(Port(number=number, **fields) for number in port_numbers(device))
 
 
 def read_state(root: Path, device: str, number: int) -> str | Unreadable:
@@ -147,7 +159,7 @@ def _traffic_class(path: Path) -> int | Unreadable | None:
 def optional_text(path: Path) -> str | Unreadable | None:
     """The text of a file that a driver may lack or leave empty: None then."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             empty = not stream.read(MAX_BYTES).strip()
     except FileNotFoundError:
         return None

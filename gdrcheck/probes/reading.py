@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,16 +19,25 @@ MAX_BYTES = 64 * 1024
 MAX_DIGITS = 66
 
 
-def read_bytes(path: Path) -> bytes | Unreadable:
-    """The content of ``path``, or why not (errno name, larger than ``MAX_BYTES``)."""
+def open_regular(path: Path) -> BinaryIO:
+    """``path`` opened for reading, to be closed by the caller; OSError unless it is a plain file.
+
+    Files of the kernel's are plain ones; a captured tree may hold anything. What is none is not
+    opened: a link may lead out of the tree, a pipe may never answer, and a device may act.
+    """
+    return open(path, "rb", opener=_open)
+
+
+def read_bytes(path: Path, most_bytes: int = MAX_BYTES) -> bytes | Unreadable:
+    """The content of ``path``, or why not (no plain file, errno name, above ``most_bytes``)."""
     try:
-        with open(path, "rb", opener=_open) as stream:
-            data = stream.read(MAX_BYTES + 1)
+        with open_regular(path) as stream:
+            data = stream.read(most_bytes + 1)
     except OSError as error:
-        return _refused(path, error)
+        return refused(path, error)
     # A part of it could say what the whole does not.
-    too_large = Unreadable(unreadable=f"{path.name}: larger than {MAX_BYTES} bytes")
-    return data if len(data) <= MAX_BYTES else too_large
+    too_large = Unreadable(unreadable=f"{path.name}: larger than {most_bytes} bytes")
+    return data if len(data) <= most_bytes else too_large
 
 
 def read_text(path: Path) -> str | Unreadable:
@@ -60,7 +71,7 @@ def list_names(path: Path) -> tuple[str, ...] | Unreadable:
     try:
         names = tuple(sorted(entry.name for entry in path.iterdir()))
     except OSError as error:
-        return _refused(path, error)
+        return refused(path, error)
     # Other names, which the kernel does not make, could not be written into the facts.
     if not all(name.isprintable() for name in names):
         return Unreadable(unreadable=f"{path.name}: holds a name that is not text")
@@ -75,9 +86,9 @@ def is_there(path: Path) -> bool | Unreadable:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError) as error:
-        return False if path.parent.is_dir() else _refused(path, error)
+        return False if path.parent.is_dir() else refused(path, error)
     except OSError as error:
-        return _refused(path, error)
+        return refused(path, error)
     return True
 
 
@@ -104,10 +115,14 @@ def shaped(value: Any, shape: TypeAdapter[T], name: str) -> T | Unreadable:
         return Unreadable(unreadable=f"{name}: {first['msg'][:200]}")
 
 
+def refused(path: Path, error: OSError) -> Unreadable:
+    """Stands for ``path``, on which ``error`` was met."""
+    return Unreadable(unreadable=f"{path.name}: {error.strerror}")
+
+
 def _open(path: str, flags: int) -> int:
-    # A captured tree may hold anything: to open a pipe must not wait for a writer.
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _refused(path: Path, error: OSError) -> Unreadable:
-    return Unreadable(unreadable=f"{path.name}: {os.strerror(error.errno or 0)}")
+    mode = os.lstat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "not a plain file", path)
+    # The tree may change meanwhile: still no link is followed and no writer of a pipe awaited.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -24,7 +24,7 @@ def read_versions(root: Path) -> dict[str, str]:
     try:
         record = from_json(data, allow_inf_nan=False)
     except ValueError as error:
-        return {**found, "image": f"unreadable: {error}"}
+        return {**found, "image": f"unreadable: versions.json: {error}"}
     for group in ("apt", "pip"):
         packages = record.get(group) if isinstance(record, dict) else None
         if isinstance(packages, dict):
@@ -37,5 +37,5 @@ def rdma_core_version(versions: dict[str, str]) -> str | Unreadable:
     for name in RDMA_CORE:
         if name in versions:
             return versions[name]
-    why = versions.get("image", "the image's record names no libibverbs")
-    return Unreadable(unreadable=f"versions.json: {why.removeprefix('unreadable: ')}")
+    why = versions.get("image", "versions.json names no libibverbs")
+    return Unreadable(unreadable=why.removeprefix("unreadable: "))

@@ -10,7 +10,8 @@ from gdrcheck.outcome import NotJudged, NotPromised, Outcome
 from gdrcheck.results.cases import FLEET, CaseResult
 from gdrcheck.results.events import clip
 from gdrcheck.results.fleet import fleet_case
-from gdrcheck.results.incoming import NodeReport, Rendezvous
+from gdrcheck.results.incoming import NodeReport
+from gdrcheck.results.lists import Rendezvous
 from gdrcheck.results.plain import one_line
 from gdrcheck.rules import differences as rules
 from gdrcheck.rules.alike import Group

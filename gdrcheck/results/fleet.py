@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Outcome
-from gdrcheck.profile import Profile
+from gdrcheck.profile import Factors, Profile
 from gdrcheck.results.cases import FLEET, PAIRS, CaseResult, class_name
 from gdrcheck.results.incoming import NodeReport
-from gdrcheck.results.plain import first_line
 from gdrcheck.results.states import SeenState
 from gdrcheck.run import RunSpec
 
@@ -62,13 +61,7 @@ def every_node_reported(reports: Reports, states: States) -> list[CaseResult]:
 def _why_incomplete(report: NodeReport, state: SeenState) -> str:
     if state.state != "ok":
         return state.text() if report.cases else state.no_result()
-    if report.problems:
-        return f"results cannot be trusted: {report.problems[0]}"
-    if report.done is None:
-        return "results are incomplete: the container ended before it finished"
-    if report.done.reason and report.cases:
-        return f"results are incomplete: {first_line(report.done.reason)}"
-    return f"finished without any case: {report.done.reason or 'no reason given'}"
+    return report.lacks
 
 
 def _no_result_finding(node: str, observed: str) -> Finding:
@@ -122,8 +115,10 @@ def _unmeasured(profile: Profile) -> list[str]:
             "this release measures host memory only; GPU promises are not measured (gpus.count "
             f"{profile.gpus.count})"
         )
-    if profile.cross_rail == "required":
-        unmeasured.append("this release measures no traffic across rails (cross_rail: required)")
+    if profile.cross_rail != "optional":
+        unmeasured.append(
+            f"this release measures no traffic across rails (cross_rail: {profile.cross_rail})"
+        )
     if profile.registration != "any":
         unmeasured.append(
             "this release registers no GPU memory, by no method (registration: "
@@ -135,6 +130,8 @@ def _unmeasured(profile: Profile) -> list[str]:
         unmeasured.append("this release measures host to host only (modes: all)")
     if profile.latency_limit_us is not None:
         unmeasured.append("this release judges no latency (latency_limit_us)")
+    if profile.factors != Factors():
+        unmeasured.append("this release judges no bandwidth (factors)")
     return unmeasured
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -10,15 +11,16 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gdrcheck.facts import Facts
+from gdrcheck.facts import DEVICE_NAME_PATTERN, Facts, Unreadable
 from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
-from gdrcheck.pairing.messages import NodeName, NodeState
 from gdrcheck.results import events
 from gdrcheck.results.cases import PAIRS, CaseResult, Ledger, class_name
 from gdrcheck.results.events import EventLog, RunEvent, clip
 from gdrcheck.results.files import read_limited
+from gdrcheck.results.lists import Lists, Rendezvous
+from gdrcheck.results.plain import first_line
 
 EVENTS_FILE = "events.jsonl"
 FACTS_FILE = "facts.json"
@@ -29,10 +31,13 @@ JUNIT_FILE = "junit.xml"
 
 MAX_FACTS_BYTES = 4 * 1024 * 1024
 MAX_DONE_BYTES = 64 * 1024
-MAX_RENDEZVOUS_BYTES = 64 * 1024 * 1024
 MAX_DONE_REASON_CHARS = 4000
+# Far more than any machine has, and few enough to compare each with each.
+MAX_PCI_FUNCTIONS = 4096
+MAX_RDMA_DEVICES = 1024
+MAX_GPUS = 64
 
-M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 class Done(BaseModel):
@@ -43,15 +48,6 @@ class Done(BaseModel):
     exit_code: Literal[0, 1, 2]
     reason: str
     finished: Literal[True] = True
-
-
-class Rendezvous(BaseModel):
-    """What the rendezvous agreed on, as far as a report needs it."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    leader: NodeName
-    nodes: dict[str, NodeState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +70,24 @@ class NodeReport:
     @property
     def complete(self) -> bool:
         """Whether the node reported to its proper end, with results, and nothing is wrong."""
-        finished = self.done is not None and not self.done.reason
-        return bool(finished and self.run and self.cases and not self.problems)
+        return not self.lacks
+
+    @property
+    def lacks(self) -> str:
+        """Why this is not the whole of what the node owes; empty when it is."""
+        if self.problems:
+            return f"results cannot be trusted: {self.problems[0]}"
+        if self.done is None:
+            return "results are incomplete: the container ended before it finished"
+        if not self.cases:
+            return f"finished without any case: {self.done.reason or 'no reason given'}"
+        if self.done.reason:
+            return f"results are incomplete: {first_line(self.done.reason)}"
+        if self.run is None:
+            return f"results are incomplete: {EVENTS_FILE} does not say of which run they are"
+        if self.facts is None:
+            return f"results are incomplete: there is no {FACTS_FILE}"
+        return ""
 
     def distrusted(self, problems: Sequence[str], refused: Collection[str] = ()) -> NodeReport:
         """This report with further ``problems``, and without the pair cases called ``refused``."""
@@ -91,23 +103,26 @@ class NodeReport:
         return replace(self, cases=(*kept, broken), problems=every)
 
 
-def read_node(directory: Path, node: str, run_id: str, death: str) -> NodeReport:
+def read_node(
+    directory: Path, node: str, run_id: str, death: str, lists: Lists | None = None
+) -> NodeReport:
     """The report in ``directory``; ``death`` says why there are cases without a result.
 
     A directory that does not exist is an empty report. What is broken becomes a problem, and a
-    case ``results_readable`` when there is any.
+    case ``results_readable`` when there is any. ``lists`` reads the list of the rendezvous; without
+    it the report has none.
     """
     if directory.is_symlink():
         return NodeReport(node).distrusted([f"{directory.name} is a link, not a directory"])
     try:
-        return _read(directory, node, run_id, death)
+        return _read(directory, node, run_id, death, lists)
     # The outermost hook of what one node sent: whatever is in there costs no other node its result.
     except Exception as error:
         what = f"cannot be read: {type(error).__name__}: {clip(str(error), MAX_DONE_REASON_CHARS)}"
         return NodeReport(node).distrusted([what])
 
 
-def _read(directory: Path, node: str, run_id: str, death: str) -> NodeReport:
+def _read(directory: Path, node: str, run_id: str, death: str, lists: Lists | None) -> NodeReport:
     problems: list[str] = []
     ledger = Ledger()
     log = _events(directory / EVENTS_FILE, problems)
@@ -115,14 +130,15 @@ def _read(directory: Path, node: str, run_id: str, death: str) -> NodeReport:
     problems += ledger.problems
     cases = ledger.results(node, death)
     problems += _foreign(node, run_id, ledger.run, cases)
-    facts = _model(directory / FACTS_FILE, Facts, MAX_FACTS_BYTES, problems)
+    facts = _taken(directory / FACTS_FILE, _facts, problems)
     if facts is not None and facts.node != node:
         problems.append(f"{FACTS_FILE} is of node {facts.node}, not of {node}")
-    done = _model(directory / DONE_FILE, Done, MAX_DONE_BYTES, problems)
+        facts = None
+    done = _taken(directory / DONE_FILE, _done, problems)
     if done is not None and log.cut_bytes:
         # Only a death cuts a record, and who wrote done.json did not die.
         problems.append(f"{EVENTS_FILE}: its last line was cut off after {log.cut_bytes} bytes")
-    rendezvous = _model(directory / RENDEZVOUS_FILE, Rendezvous, MAX_RENDEZVOUS_BYTES, problems)
+    rendezvous = _taken(directory / RENDEZVOUS_FILE, lists.read, problems) if lists else None
     report = NodeReport(
         node,
         tuple(cases),
@@ -148,9 +164,10 @@ def _events(path: Path, problems: list[str]) -> EventLog:
     return log
 
 
-def _model(path: Path, model: type[M], limit_bytes: int, problems: list[str]) -> M | None:
+def _taken(path: Path, read: Callable[[Path], T], problems: list[str]) -> T | None:
+    """What ``read`` makes of ``path``; None if there is no such file, or when it is a problem."""
     try:
-        return model.model_validate_json(read_limited(path, limit_bytes))
+        return read(path)
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -160,6 +177,37 @@ def _model(path: Path, model: type[M], limit_bytes: int, problems: list[str]) ->
     except (OSError, ValueError) as error:
         problems.append(f"{path.name}: {error}")
     return None
+
+
+def _done(path: Path) -> Done:
+    return Done.model_validate_json(read_limited(path, MAX_DONE_BYTES))
+
+
+def _facts(path: Path) -> Facts:
+    facts = Facts.model_validate_json(read_limited(path, MAX_FACTS_BYTES))
+    for problem in _incredible(facts):
+        raise ValueError(problem)
+    return facts
+
+
+def _incredible(facts: Facts) -> Iterator[str]:
+    """What no machine has, and what would cost every other node's result its time."""
+    pci, nvml, devices = facts.pci, facts.nvml, facts.rdma_devices
+    if not isinstance(devices, Unreadable):
+        yield from _too_many("RDMA devices", len(devices), MAX_RDMA_DEVICES)
+        for device in devices:
+            if not re.fullmatch(DEVICE_NAME_PATTERN, device.name):
+                yield f"{clip(device.name, 100)!r} is no name of an RDMA device"
+    if not isinstance(pci, Unreadable):
+        yield from _too_many("PCI functions", len(pci.functions), MAX_PCI_FUNCTIONS)
+        yield from _too_many("GPUs on PCI", len(pci.nvidia_gpus), MAX_GPUS)
+    if nvml is not None and not isinstance(nvml, Unreadable):
+        yield from _too_many("GPUs in NVML", len(nvml.gpus), MAX_GPUS)
+
+
+def _too_many(what: str, count: int, most: int) -> Iterator[str]:
+    if count > most:
+        yield f"has {count} {what}; more than {most} are not believed"
 
 
 def _foreign(node: str, run_id: str, run: RunEvent | None, cases: list[CaseResult]) -> list[str]:

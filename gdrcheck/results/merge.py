@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gdrcheck.outcome import InputError, Outcome, Verdict
@@ -25,7 +25,9 @@ from gdrcheck.results import (
 from gdrcheck.results.cases import FLEET, PAIRS, CaseResult
 from gdrcheck.results.files import write_atomic
 from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, NodeReport, read_node
-from gdrcheck.results.pairs import missing_pairs, refused_claims
+from gdrcheck.results.lists import Lists
+from gdrcheck.results.owed import missing_cases
+from gdrcheck.results.pairs import missing_pairs, refused_claims, scheduled
 from gdrcheck.results.states import SeenState, SeenStates
 from gdrcheck.results.summary import Summary
 from gdrcheck.results.verdict import judge
@@ -67,7 +69,7 @@ def merge(results_dir: Path, told: SeenStates | None, extra_dir: Path | None = N
         )
     extra = [one for one in (results_dir / EXTRA_DIRECTORY, extra_dir) if one is not None]
     foreign_cases = foreign.read_directories(extra)
-    reports = {node.name: _report(results_dir, spec, node.name, seen) for node in spec.nodes}
+    reports = _reports(results_dir, spec, seen)
     node_states = {name: _state(report, seen) for name, report in reports.items()}
     cases = _cases(spec, reports, node_states)
     cases += foreign_cases
@@ -87,20 +89,30 @@ def merge(results_dir: Path, told: SeenStates | None, extra_dir: Path | None = N
     return result
 
 
-def _report(results_dir: Path, spec: RunSpec, name: str, seen: SeenStates) -> NodeReport:
-    """What the node sent, without the pairs that are not for it to tell of."""
-    sent = results_dir / "nodes" / name
-    report = read_node(sent, name, spec.run_id, _death(name, seen))
-    problems = []
-    if report.done is not None and not report.done.reason:
-        # Its own word may be better than its cases: those count. Worse: then cases are missing.
-        verdict = judge(waivers.apply(spec, report.cases)).verdict
-        said = Verdict.of_exit_code(report.done.exit_code)
-        if report.cases and said.rank > verdict.rank:
-            problems.append(f"{DONE_FILE} says {said}, but the cases that arrived say {verdict}")
-    refused = refused_claims(spec, report)
-    problems += [f"case {id_} {why}" for id_, why in refused.items()]
-    return report.distrusted(problems, refused)
+def _reports(results_dir: Path, spec: RunSpec, seen: SeenStates) -> dict[str, NodeReport]:
+    """What each node sent, without the pairs that are not for it to tell of."""
+    lists, pairs = Lists(spec), scheduled(spec)
+    reports = {}
+    for node in spec.nodes:
+        sent = results_dir / "nodes" / node.name
+        report = read_node(sent, node.name, spec.run_id, _death(node.name, seen), lists)
+        refused = refused_claims(pairs, report)
+        problems = [
+            *_worse_word(spec, report),
+            *(f"case {id_} {why}" for id_, why in refused.items()),
+        ]
+        reports[node.name] = report.distrusted(problems, refused)
+    return reports
+
+
+def _worse_word(spec: RunSpec, report: NodeReport) -> Iterator[str]:
+    """A node's word may be better than its cases: those count. Worse: then cases are missing."""
+    if report.done is None or report.done.reason or not report.cases:
+        return
+    verdict = judge(waivers.apply(spec, report.cases)).verdict
+    said = Verdict.of_exit_code(report.done.exit_code)
+    if said.rank > verdict.rank:
+        yield f"{DONE_FILE} says {said}, but the cases that arrived say {verdict}"
 
 
 def _cases(
@@ -111,6 +123,7 @@ def _cases(
     for name, report in reports.items():
         cases += report.cases or [fleet.no_result(name, node_states[name])]
     cases = _once(cases)
+    cases += missing_cases(spec, reports, node_states)
     cases += missing_pairs(spec, cases, reports, node_states)
     cases = waivers.apply(spec, cases)
     differing = waivers.apply(spec, differences.all_differences(spec, reports))

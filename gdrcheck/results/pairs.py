@@ -15,14 +15,20 @@ from gdrcheck.results.incoming import NodeReport
 from gdrcheck.results.states import SeenState
 from gdrcheck.run import RunSpec
 
-# Cases of a node that explain why it measured no pair.
-EXPLAINING = ("node_locked[", "rendezvous_", "pair_phase_", "checks_")
+# Cases of a node that explain why it measured less than it owes.
+EXPLAINING = (
+    *("node_locked[", "facts_read[", "supervisor_completed[", "checks_"),
+    *("node_phase_", "rendezvous_", "pair_phase_"),
+)
 # <check>[<a>/gpu<N>/<nic> -> <b>/gpu<N>/<nic>, <mode>, <operation>]
 NAME = re.compile(r"^\w+\[([^\s,\]]+) -> ([^\s,\]]+)(?:, [^,\]]+, ([A-Z_]+))?\]")
 # What each rail owes in each direction, as gdrcheck.verbs.protocol names it.
 OPERATIONS = ("SEND", "WRITE_WITH_IMM", "READ")
 # Only these say what became of a promised exchange: passed over is not measured.
 TELLING = (Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.BLOCKED)
+
+# A case that explains why others are missing, and what it says.
+Explained = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,11 @@ def missing_pairs(
     return missing + _unpaired(spec, pairs)
 
 
-def refused_claims(spec: RunSpec, report: NodeReport) -> dict[str, str]:
+def refused_claims(pairs: Sequence[Pair], report: NodeReport) -> dict[str, str]:
     """The pair cases that this node may not report, with the reason: only the initiator of a
-    scheduled pair tells of it, under a name that fits its place and the rails that were agreed on.
+    pair of the schedule tells of it, under a name that fits its place and the agreed rails.
     """
-    initiated = {pair.responder: pair for pair in scheduled(spec) if pair.initiator == report.node}
+    initiated = {pair.responder: pair for pair in pairs if pair.initiator == report.node}
     refused = {}
     for case in report.cases:
         if case.suite == PAIRS and (why := _refusal(case, report, initiated)):
@@ -126,12 +132,21 @@ def rail_places(report: NodeReport, pair: Pair) -> dict[str, dict[int, str]]:
 
 def scheduled(spec: RunSpec) -> list[Pair]:
     """The pairs that the run promises to measure: both ends' profiles ask for pairs."""
+    willing = set(nodes_with_pairs(spec))
     return [
         pair
         for one_round in rounds(spec.nodes, spec.rounds)
         for pair in one_round
-        if all(spec.profile_of(node).pairs == "required" for node in pair)
+        if willing.issuperset(pair)
     ]
+
+
+def nodes_with_pairs(spec: RunSpec) -> tuple[str, ...]:
+    """The nodes that have a pair phase, in the run's order; none when only one would."""
+    names = tuple(
+        node.name for node in spec.nodes if spec.profiles[node.profile].pairs == "required"
+    )
+    return names if len(names) > 1 else ()
 
 
 def _lacking(
@@ -221,13 +236,8 @@ def _reason(
 ) -> tuple[str | None, str]:
     """The case that explains why the pair was not measured, and the explanation if known."""
     for node in pair:
-        report, state = reports[node], states[node]
-        if state.state != "ok":
-            return f"every_node_reported[{node}]", f"{node}: {state.text()}"
-        if not report.complete:
-            cause = report.done.reason if report.done else ""
-            why = f"{node} did not report to its end"
-            return f"every_node_reported[{node}]", ": ".join(filter(None, (why, cause)))
+        if (cause := not_whole(reports[node], states[node])) is not None:
+            return cause
     for node in pair:
         for report in (reports[pair.initiator], reports[pair.responder]):
             if report.rendezvous and node in report.rendezvous.nodes:
@@ -236,7 +246,22 @@ def _reason(
                     why = f"{node} was {seen.state} at the rendezvous: {seen.reason}"
                     return f"rendezvous_completed[{node}]", why
     for node in pair:
-        for case in reports[node].cases:
-            if case.unmeasured and case.id.startswith(EXPLAINING):
-                return case.id, case.message.partition("\n")[0]
+        if (cause := explanation(reports[node])) is not None:
+            return cause
     return None, ""
+
+
+def not_whole(report: NodeReport, state: SeenState) -> Explained | None:
+    """Why the results of a node are not whole; None when they are."""
+    id_ = f"every_node_reported[{report.node}]"
+    if state.state != "ok":
+        return id_, f"{report.node}: {state.text()}"
+    return (id_, f"{report.node}: {report.lacks}") if report.lacks else None
+
+
+def explanation(report: NodeReport) -> Explained | None:
+    """The case of a node, if any, that explains why others of it are missing."""
+    for case in report.cases:
+        if case.unmeasured and case.id.startswith(EXPLAINING):
+            return case.id, case.message.partition("\n")[0]
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
@@ -158,20 +159,25 @@ def node_summaries(
     states: Mapping[str, SeenState],
 ) -> dict[str, NodeSummary]:
     """One entry a node, in the run's order."""
+    troubles = _troubles(cases)
     return {
-        node.name: _node(node.name, cases, reports[node.name], states[node.name])
+        node.name: _node(troubles[node.name], reports[node.name], states[node.name])
         for node in spec.nodes
     }
 
 
-def _node(
-    name: str, cases: Sequence[CaseResult], report: NodeReport, state: SeenState
-) -> NodeSummary:
-    troubles = [
-        f"{case.outcome}: {case.id}: {first_line(case)}"
-        for case in cases
-        if (case.fails or case.unmeasured) and _concerns(case, name)
-    ]
+def _troubles(cases: Sequence[CaseResult]) -> defaultdict[str, list[str]]:
+    """What fails or was not measured, by node: by the findings' places where there are any."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for case in cases:
+        if case.fails or case.unmeasured:
+            places = [finding.where for finding in case.findings] or [case.where]
+            for node in dict.fromkeys(place.node for place in places):
+                found[node].append(f"{case.outcome}: {case.id}: {first_line(case)}")
+    return found
+
+
+def _node(troubles: Sequence[str], report: NodeReport, state: SeenState) -> NodeSummary:
     facts, run = report.facts, report.run
     return NodeSummary(
         state=state.state,
@@ -185,13 +191,6 @@ def _node(
         versions=dict(facts.versions) if facts else {},
         duration_s=_seconds(report.first, report.last),
     )
-
-
-def _concerns(case: CaseResult, node: str) -> bool:
-    """Whether the case is against ``node``: by its findings' places if it has any."""
-    if case.findings:
-        return any(finding.where.node == node for finding in case.findings)
-    return case.where.node == node
 
 
 def is_emulated(report: NodeReport) -> bool:

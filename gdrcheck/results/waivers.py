@@ -1,4 +1,8 @@
-"""What the owner accepts: a waiver excuses findings at the nodes of its own profile, no other."""
+"""What the owner accepts: a waiver excuses findings at the nodes of its own profile, no other.
+
+``where`` of a waiver is a pattern over the finding's place, or two, for the place and for the rest
+of the case's name: ``node1/*``, or ``node1, gdrdrv`` for ``module_loaded[node1, gdrdrv]``.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +13,48 @@ from gdrcheck.findings.model import Finding, Severity
 from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Waiver
 from gdrcheck.results.cases import CaseResult
+from gdrcheck.results.pairs import ends_of
 from gdrcheck.run import RunSpec
 
-Excused = dict[str, tuple[str, tuple[Waiver, ...]]]
+SEPARATOR = ", "
 
 
 def apply(spec: RunSpec, cases: Iterable[CaseResult]) -> list[CaseResult]:
     """``cases`` with the unexpired waivers that excuse them.
 
     A failed case is excused if all of its findings are, each by the profile of the finding's
-    node; a blocked one if an excused finding is what blocks it.
+    node. A blocked one if what blocks it is an excused finding of a NIC or a GPU, and a waiver of
+    that code covers the case's own NIC or GPU as well: whoever accepts that a node lacks something
+    has not accepted that all that stands on it is left unmeasured.
     """
     judged = [_failed(spec, case) for case in cases]
-    excused: Excused = {
-        f"{finding.code} at {finding.where.text()}": (finding.where.node, case.waivers)
-        for case in judged
-        if case.waived
-        for finding in case.findings
-    }
-    return [_blocked(case, excused) for case in judged]
+    excused: dict[str, Finding] = {}
+    for case in judged:
+        if case.waived:
+            excused |= {_blocker(finding): finding for finding in case.findings if _fails(finding)}
+    for case in judged:
+        if case.fails:
+            for finding in case.findings:
+                excused.pop(_blocker(finding), None)
+    return [_blocked(spec, case, excused) for case in judged]
+
+
+def _blocker(finding: Finding) -> str:
+    """How cases that a finding blocks name it."""
+    return f"{finding.code} at {finding.where.text()}"
+
+
+def _fails(finding: Finding) -> bool:
+    return finding.severity is not Severity.WARN
 
 
 def _failed(spec: RunSpec, case: CaseResult) -> CaseResult:
     if case.outcome is not Outcome.FAILED:
         return case
     applied: list[Waiver] = []
-    for finding in case.findings:
-        if finding.severity is Severity.WARN:
-            continue
-        match = next((one for one in _current(spec, finding) if _covers(one, finding)), None)
+    for finding in filter(_fails, case.findings):
+        current = _current(spec, finding)
+        match = next((one for one in current if _covers(one, finding, case)), None)
         if match is None:
             return case
         applied.append(match)
@@ -45,27 +62,57 @@ def _failed(spec: RunSpec, case: CaseResult) -> CaseResult:
 
 
 def _current(spec: RunSpec, finding: Finding) -> Sequence[Waiver]:
+    """The unexpired waivers of the finding's code, at its node."""
     if all(node.name != finding.where.node for node in spec.nodes):
         return ()
     today = spec.created.date()
     return [
-        waiver for waiver in spec.profile_of(finding.where.node).waivers if waiver.until >= today
+        waiver
+        for waiver in spec.profile_of(finding.where.node).waivers
+        if waiver.until >= today and waiver.code == finding.code
     ]
 
 
-def _covers(waiver: Waiver, finding: Finding) -> bool:
-    """``where`` may be written with or without the partner of a pair."""
+def _covers(waiver: Waiver, finding: Finding, case: CaseResult) -> bool:
+    """The place may be written with or without the partner of a pair.
+
+    What a node has several of, such as modules, must be named: a waiver of the place alone would
+    accept them all. What belongs to a NIC or a GPU is named by that already.
+    """
+    place, separator, subject = waiver.where.partition(SEPARATOR)
     alone = finding.where.model_copy(update={"peer": None})
-    return waiver.code == finding.code and any(
-        fnmatchcase(place.text(), waiver.where) for place in (finding.where, alone)
+    if not any(fnmatchcase(one.text(), place) for one in (finding.where, alone)):
+        return False
+    own = case.id.partition("[")[2].removesuffix("]").partition(SEPARATOR)[2]
+    if separator:
+        return fnmatchcase(own, subject)
+    return not own or finding.where.text() != finding.where.node
+
+
+def _blocked(spec: RunSpec, case: CaseResult, excused: dict[str, Finding]) -> CaseResult:
+    """A blocked case names its blocker as ``CODE at place``."""
+    finding = excused.get(case.blocked_by or "")
+    if case.outcome is not Outcome.BLOCKED or finding is None:
+        return case
+    if finding.where.nic is None and finding.where.gpu is None:
+        return case
+    places = _places(case, finding.where.node)
+    applied = tuple(
+        waiver
+        for waiver in _current(spec, finding)
+        if any(fnmatchcase(one, waiver.where.partition(SEPARATOR)[0]) for one in places)
     )
+    return case.model_copy(update={"waivers": applied})
 
 
-def _blocked(case: CaseResult, excused: Excused) -> CaseResult:
-    """A blocked case names its blocker as ``CODE at place``; the blocker must be at its own end."""
-    if case.outcome is not Outcome.BLOCKED or case.blocked_by not in excused:
-        return case
-    node, waivers = excused[case.blocked_by]
-    if node not in (case.where.node, case.where.peer):
-        return case
-    return case.model_copy(update={"waivers": waivers})
+def _places(case: CaseResult, node: str) -> set[str]:
+    """The NICs and GPUs of ``node`` that the case is about, alone and as a rail; none if it is
+    about the node as a whole."""
+    ends = ends_of(case)
+    own = case.where.model_copy(update={"peer": None}).text()
+    places: set[str] = set()
+    for place in (ends.source, ends.sink) if ends else (own,):
+        name, *parts = place.split("/")
+        if name == node and parts:
+            places |= {place, *(f"{node}/{part}" for part in parts)}
+    return places

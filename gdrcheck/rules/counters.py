@@ -1,18 +1,11 @@
 """What is judged of a port's error counters, before the transfers against after them.
 
-Three classes, since "any growth" would call every long run sick:
-
-- ``link_downed`` and the counters of ``must_stand``: an event that no healthy link knows;
-- those with a ``Limit``: errors that a healthy link meets now and then, so many a byte;
-- all others are shown, and never judged.
-
-What a counter means is the same with every driver that has one of its name, so the tables below
-are by source and joined by name.
+``counter_limits`` says which, and how much growth is too much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gdrcheck import gates
@@ -20,100 +13,20 @@ from gdrcheck.facts import CountersAfter
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import NotJudged, ProbeError
 from gdrcheck.rails import Rail
-
-LINK_DOWNED = "link_downed"
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Too many are more than one in ``bytes_each`` bytes; fewer than ``least`` are never too many.
-
-    ``bytes_each`` is of what the port sent and received together. ``least`` keeps a short run,
-    which transfers little, from raising an alarm over a few events.
-    """
-
-    bytes_each: int
-    least: int
-
-    def exceeded(self, count: int, transferred_bytes: int) -> bool:
-        """Whether ``count`` errors in so many bytes are too many."""
-        return count >= self.least and count * self.bytes_each > transferred_bytes
-
-    def text(self) -> str:
-        """The limit in words."""
-        return f"at most 1 in {_gigabytes(self.bytes_each)}, or fewer than {self.least}"
-
-
-# A link may get one bit in 10^12 wrong, which is one in 125 GB: the InfiniBand specification's
-# bound, and the default threshold of ibdiagnet's bit error test. 10 is the default threshold for
-# SymbolErrorCounter and PortRcvErrors in infiniband-diags (etc/error_thresholds).
-BIT_ERRORS = Limit(bytes_each=125_000_000_000, least=10)
-# A lossless fabric loses nothing, and our pairs are disjoint, so nothing of ours congests it. One
-# loss in 1 GB is 4 in a million packets of 4 KiB: from about there on retransmission costs
-# bandwidth. A partner that dies costs its 7 retries, and as many again when the exchange is
-# repeated: that is its own finding, so 100 leaves room for several such partners.
-LOSSES = Limit(bytes_each=1_000_000_000, least=100)
-# Counts packets, not losses: after each loss, whatever was in flight (about 100 packets, 400 KB at
-# 400 Gb/s and 10 us) arrives out of sequence or twice. So a hundred times what LOSSES allows.
-REPEATED_PACKETS = Limit(bytes_each=LOSSES.bytes_each // 100, least=100 * LOSSES.least)
-
-# name -> width in bits at which the counter stops: PortCounters of the InfiniBand specification,
-# as in Linux drivers/infiniband/core/sysfs.c (PORT_PMA_ATTR).
-WIDTH_BITS = {
-    LINK_DOWNED: 8,
-    "link_error_recovery": 8,
-    "local_link_integrity_errors": 4,
-    "excessive_buffer_overrun_errors": 4,
-    "symbol_error": 16,
-    "port_rcv_errors": 16,
-}
-MUST_STAND = (
-    "link_error_recovery",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
+from gdrcheck.rules.counter_limits import (
+    JUDGED,
+    LIMITS,
+    LINK_DOWNED,
+    MUST_STAND,
+    TRAFFIC,
+    TRAFFIC_END,
+    end_of,
+    gigabytes,
+    growth,
 )
-# counters/ of every device with a performance agent. Linux Documentation/ABI/stable/
-# sysfs-class-infiniband.
-CORE = {"symbol_error": BIT_ERRORS, "port_rcv_errors": BIT_ERRORS}
-# Linux drivers/infiniband/hw/mlx5/counters.c, 32 bits wide, starting at 0 again after that.
-MLX5 = {
-    "rx_icrc_encapsulated": BIT_ERRORS,
-    "local_ack_timeout_err": LOSSES,
-    "packet_seq_err": LOSSES,
-    "implied_nak_seq_err": LOSSES,
-    "rnr_nak_retry_err": LOSSES,
-    "roce_adp_retrans": LOSSES,
-    "roce_adp_retrans_to": LOSSES,
-    "out_of_sequence": REPEATED_PACKETS,
-    "duplicate_request": REPEATED_PACKETS,
-}
-# Linux drivers/infiniband/hw/bnxt_re/hw_counters.c.
-BNXT_RE = {
-    "rx_roce_errors": BIT_ERRORS,
-    "to_retransmits": LOSSES,
-    "seq_err_naks_rcvd": LOSSES,
-    "missing_resp": LOSSES,
-    "rnr_naks_rcvd": LOSSES,
-    "dup_req": REPEATED_PACKETS,
-    "oos_drop_count": REPEATED_PACKETS,
-}
-# Linux drivers/infiniband/sw/rxe/rxe_hw_counters.c; its duplicate_request is that of mlx5.
-RXE = {
-    "completer_retry_err": LOSSES,
-    "rcvd_seq_err": LOSSES,
-    "rcvd_rnr_err": LOSSES,
-    "out_of_seq_request": REPEATED_PACKETS,
-}
-LIMITS: Mapping[str, Limit] = {**CORE, **MLX5, **BNXT_RE, **RXE}
-# Counters of data, each with the bytes that one count stands for; the first pair that a port has
-# is taken. The core counts words of 4 bytes. rxe counts packets: each is taken for the largest
-# that there is, which makes a rate too small rather than too large.
-TRAFFIC = (
-    {"port_xmit_data": 4, "port_rcv_data": 4},
-    {"tx_bytes": 1, "rx_bytes": 1},
-    {"sent_pkts": 4096, "rcvd_pkts": 4096},
-)
-JUDGED = (LINK_DOWNED, *MUST_STAND, *LIMITS)
+
+# Of counters in PortCounters; perfquery(8) sets them back to 0.
+REMEDY = "clear the port's counters (perfquery -C DEVICE -P PORT -R) and run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +44,41 @@ class Counted:
     @property
     def grown(self) -> dict[str, int]:
         """By how much each counter grew, by name; those that did not are left out."""
-        return {
-            name: value - self.before[name]
-            for name, value in sorted(self.after.items())
-            if name in self.before and value > self.before[name]
-        }
+        moved = {name: self._growth(name) for name in sorted(self.after) if name in self.before}
+        return {name: value for name, value in moved.items() if value}
 
     @property
     def transferred_bytes(self) -> int | None:
         """What the port sent and received in between; None when its counters do not tell."""
         for pair in TRAFFIC:
             if all(name in self.before and name in self.after for name in pair):
-                moved = {name: self.after[name] - self.before[name] for name in pair}
-                if min(moved.values()) < 0:
-                    return None
-                return sum(moved[name] * size for name, size in pair.items())
+                return self._sum(pair)
         return None
+
+    @property
+    def counts_traffic(self) -> bool:
+        """Whether the port has counters of what it sends and receives."""
+        return any(self._tells(name) for pair in TRAFFIC for name in pair)
+
+    @property
+    def counts_link_downed(self) -> bool:
+        """Whether the device has that counter; if not, nobody can say that no link was lost."""
+        return self._tells(LINK_DOWNED)
+
+    def _tells(self, name: str) -> bool:
+        return name in self.before or name in self.after or name in self.unreadable
+
+    def _growth(self, name: str) -> int | None:
+        return growth(name, self.before[name], self.after[name])
+
+    def _sum(self, pair: Mapping[str, int]) -> int | None:
+        total = 0
+        for name, size_bytes in pair.items():
+            moved = self._growth(name)
+            if moved is None or self.after[name] == TRAFFIC_END:
+                return None
+            total += moved * size_bytes
+        return total
 
 
 def counted(rail: Rail, after: CountersAfter) -> Counted:
@@ -171,22 +103,20 @@ def port_errors(counted: Counted) -> Finding | None:
     """PORT-LINK-DOWNED, PORT-ERRORS-GREW or PORT-ERROR-RATE, the first that applies.
 
     One finding, since a link that goes down grows the other counters too; they are its evidence.
-    ProbeError when a counter could not be read. NotJudged when one cannot tell whether it grew
-    (it was reset during the run, is gone, or was at its end before), or when the port has none
-    that is judged.
+    ProbeError when one that the port has cannot tell whether it grew: it could not be read, was
+    reset during the run, was there at one of the two times only, or, for ``link_downed``, was at
+    its end before. NotJudged when another was at its end before, and when the port has none that
+    is judged, or none to hold errors against. Of a device that does not count lost links the others
+    are judged all the same.
     """
     finding = _link_downed(counted) or _grew(counted) or _rate(counted)
     if finding is not None:
         return finding
-    failed = [
-        f"{name}: {counted.unreadable[name]}" for name in JUDGED if name in counted.unreadable
-    ]
+    failed = [*_failed(counted), *_without_traffic(counted, counts_traffic=True)]
     if failed:
-        raise ProbeError(
-            f"{counted.where.text()}: counters are unreadable: {'; '.join(failed)}",
-            step="read counters",
-        )
-    if doubts := _doubts(counted):
+        raise ProbeError(f"{counted.where.text()}: {'; '.join(failed)}", step="compare counters")
+    doubts = [*_doubts(counted), *_without_traffic(counted, counts_traffic=False)]
+    if doubts:
         raise NotJudged("; ".join(doubts))
     return None
 
@@ -228,7 +158,7 @@ def _rate(counted: Counted) -> Finding | None:
     return _finding(
         "PORT-ERROR-RATE",
         counted,
-        observed=f"{counts} in {_gigabytes(transferred_bytes)}",
+        observed=f"{counts} in {gigabytes(transferred_bytes)}",
         expected=", ".join(f"{name} {LIMITS[name].text()}" for name in names),
     )
 
@@ -244,30 +174,45 @@ def _finding(code: str, counted: Counted, *, observed: str, expected: str) -> Fi
     )
 
 
-def _doubts(counted: Counted) -> list[str]:
+def _failed(counted: Counted) -> Iterator[str]:
+    """Why counters that the port has do not tell whether they grew."""
+    before, after, unreadable = counted.before, counted.after, counted.unreadable
+    for name in JUDGED:
+        if name in unreadable:
+            yield f"{name} is unreadable: {unreadable[name]}"
+        elif name in before and name not in after:
+            yield f"{name} is gone after the transfers"
+        elif name in after and name not in before:
+            yield f"{name} was not there before the transfers"
+    for name in (*JUDGED, *(name for pair in TRAFFIC for name in pair)):
+        if name in before and name in after and growth(name, before[name], after[name]) is None:
+            yield f"{name} was reset during the run: {before[name]} -> {after[name]}"
+    if _stands_at_end(LINK_DOWNED, counted):
+        yield f"{LINK_DOWNED} stands at its end, {after[LINK_DOWNED]}: {REMEDY}"
+
+
+def _doubts(counted: Counted) -> Iterator[str]:
     """Why counters that showed no error cannot be taken for ones that stood still."""
-    before, after, grown = counted.before, counted.after, counted.grown
-    names = [name for name in JUDGED if name in before]
-    doubts = [] if names else ["the port has none of the counters that are judged"]
+    names = [name for name in JUDGED if name in counted.before]
+    if not names:
+        yield "the port has none of the counters that are judged"
     for name in names:
-        if name not in after:
-            doubts.append(f"{name} is gone")
-        elif after[name] < before[name]:
-            doubts.append(f"{name} was reset during the run: {before[name]} -> {after[name]}")
-        elif name in WIDTH_BITS and before[name] == after[name] == _end(name):
-            doubts.append(f"{name} stands at its end, {after[name]}, since before the run")
-    if counted.transferred_bytes is None:
-        doubts += [
-            f"{name} +{grown[name]}, but no counter tells how much was transferred"
-            for name, limit in LIMITS.items()
-            if grown.get(name, 0) >= limit.least
-        ]
-    return doubts
+        if _stands_at_end(name, counted):
+            yield f"{name} stands at its end, {counted.after[name]}, since before the run: {REMEDY}"
 
 
-def _end(name: str) -> int:
-    return (1 << WIDTH_BITS[name]) - 1
+def _without_traffic(counted: Counted, *, counts_traffic: bool) -> Iterator[str]:
+    """Errors that nothing tells whether they are too many.
+
+    ``counts_traffic``: of a port that has counters of traffic, or of one that has none.
+    """
+    if counted.transferred_bytes is not None or counted.counts_traffic is not counts_traffic:
+        return
+    for name, count in counted.grown.items():
+        if name in LIMITS and count >= LIMITS[name].least:
+            yield f"{name} +{count}, but no counter tells how much was transferred"
 
 
-def _gigabytes(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:g} GB"
+def _stands_at_end(name: str, counted: Counted) -> bool:
+    end = end_of(name)
+    return end is not None and counted.before.get(name) == counted.after.get(name) == end

@@ -92,10 +92,11 @@ def _verbs_mtu(rail: Rail) -> str | Unreadable:
 
 def _netdev_mtu(rail: Rail) -> str | Unreadable:
     netdevs = rail.device.netdevs if rail.device else ()
-    if len(netdevs) != 1:
+    # A bond has the MTU of those below it.
+    mtus = list(dict.fromkeys(netdev.mtu_bytes for netdev in netdevs))
+    if len(mtus) != 1:
         return Unreadable(unreadable=f"{len(netdevs)} network interfaces")
-    mtu = netdevs[0].mtu_bytes
-    return mtu if isinstance(mtu, Unreadable) else str(mtu)
+    return mtus[0] if isinstance(mtus[0], Unreadable) else str(mtus[0])
 
 
 def boards(group: Group) -> tuple[str, ...]:

@@ -118,7 +118,9 @@ def ofed_differs(profile: Profile, facts: Facts) -> Finding | None:
 def stack_mixed(profile: Profile, facts: Facts) -> Finding | None:
     """DRV-STACK-MIXED when some RDMA modules are the kernel's own and others a vendor's.
 
-    NotPromised without rails, NotJudged without the collector, Blocked when modules are missing.
+    NotPromised without rails, Blocked when modules are missing. NotJudged when those of which the
+    origin is known are alike, but of others it is not: their file could not be found out, or is
+    not on the host, as with a driver that runs in a container.
     """
     if profile.rails is None:
         raise NotPromised("the profile promises no rails")
@@ -126,21 +128,24 @@ def stack_mixed(profile: Profile, facts: Facts) -> Finding | None:
     for missing in missing_modules(profile, facts):
         gates.block(missing)
     trees: dict[str, list[str]] = {}
+    unknown: list[str] = []
     for name in ONE_TREE:
         module = facts.host.module(name)
         if module is None or isinstance(module, Unreadable) or module.loaded is not True:
             continue
-        if isinstance(module.path, Unreadable):
-            raise NotJudged(f"file of module {name} is unreadable: {module.path.unreadable}")
-        trees.setdefault(_tree(module.path), []).append(name)
-    if not trees:
-        raise NotJudged("the origin of no RDMA module is known")
-    if len({tree == "kernel" for tree in trees}) == 1:
+        if isinstance(module.path, str):
+            trees.setdefault(_tree(module.path), []).append(name)
+        else:
+            unknown.append(f"{name}: {_why_unknown(module.path)}")
+    observed = "; ".join(f"{tree}: {' '.join(names)}" for tree, names in trees.items())
+    if len({tree == "kernel" for tree in trees}) < 2:
+        if unknown or not trees:
+            raise NotJudged(f"{observed or 'no origin is known'}; {'; '.join(unknown)}")
         return None
     return Finding(
         code="DRV-STACK-MIXED",
         where=where,
-        observed="; ".join(f"{tree}: {' '.join(names)}" for tree, names in trees.items()),
+        observed=observed,
         expected="all of them from the kernel, or all of them from one OFED",
         evidence={"OFED": shown(facts.rdma_stack.ofed), "kernel": shown(facts.host.kernel)},
     )
@@ -157,8 +162,8 @@ def providers_missing(profile: Profile, facts: Facts) -> Finding | None:
     rails = resolve(profile, facts)
     devices = [rail.device for rail in rails if rail.device is not None]
     if not devices:
-        gates.block(next(iter(missing_modules(profile, facts)), None))
-        raise Blocked(f"PORT-DEVICE-MISSING at {rails[0].where.text()}")
+        # By which finding is for the caller to say, who asks what keeps devices away.
+        raise Blocked("no rail has its device")
     where = Where(node=facts.node)
     drivers = {
         one.name: gates.readable(one.driver, where, f"driver of {one.name}") for one in devices
@@ -226,9 +231,11 @@ def _missing(name: str, facts: Facts) -> Finding:
     )
 
 
-def _tree(path: str | None) -> str:
+def _why_unknown(path: Unreadable | None) -> str:
+    return "the host has no file of it" if path is None else path.unreadable
+
+
+def _tree(path: str) -> str:
     """The folder below the kernel's modules: ``kernel`` for its own, ``updates`` and so on."""
-    if path is None:
-        return "unknown"
     found = TREE.search(path)
     return "kernel" if path == BUILT_IN else found[1] if found else path

@@ -22,9 +22,9 @@ XID_TOPIC = "xid"
 def missing(where: Where, slot: str | None, profile: Profile, facts: Facts) -> Finding | None:
     """GPU-MISSING when PCI shows fewer of NVIDIA's GPUs than promised, so that this has no slot.
 
-    ProbeError when the PCI functions could not be read.
+    Blocked when the PCI functions could not be read.
     """
-    tree = gates.readable(facts.pci, where, "PCI functions")
+    tree = gates.pci_tree(facts)
     if slot is not None:
         return None
     return Finding(
@@ -39,13 +39,13 @@ def missing(where: Where, slot: str | None, profile: Profile, facts: Facts) -> F
 def extra(profile: Profile, facts: Facts) -> Finding | None:
     """GPU-EXTRA when PCI shows more of NVIDIA's GPUs than the profile promises.
 
-    NotPromised when the profile says nothing of GPUs; ProbeError when the PCI functions could not
-    be read.
+    NotPromised when the profile says nothing of GPUs; Blocked when the PCI functions could not be
+    read.
     """
     if profile.gpus is None:
         raise NotPromised("the profile promises no GPUs")
     where = Where(node=facts.node)
-    tree = gates.readable(facts.pci, where, "PCI functions")
+    tree = gates.pci_tree(facts)
     if len(tree.nvidia_gpus) <= profile.gpus.count:
         return None
     return Finding(
@@ -54,6 +54,21 @@ def extra(profile: Profile, facts: Facts) -> Finding | None:
         observed=f"{_listed(tree.nvidia_gpus)} on PCI",
         expected=_promised(profile),
     )
+
+
+def require_promised_number(profile: Profile, facts: Facts) -> None:
+    """Blocked by GPU-MISSING or GPU-EXTRA unless PCI shows as many GPUs as promised.
+
+    With others their numbers have shifted, and which of them is whose says nothing.
+    """
+    promised = profile.gpus.count if profile.gpus else 0
+    if not promised:
+        return
+    there = len(gates.pci_tree(facts).nvidia_gpus)
+    if there < promised:
+        # The place of a finding that exists: the missing ones are those with the highest numbers.
+        gates.block(missing(Where(node=facts.node, gpu=f"gpu{there}"), None, profile, facts))
+    gates.block(extra(profile, facts))
 
 
 def nvml_failed(profile: Profile, facts: Facts) -> Finding | None:

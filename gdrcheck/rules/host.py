@@ -67,6 +67,7 @@ def iommu_differs(profile: Profile, facts: Facts) -> Finding | None:
     domain = gates.readable(iommu.default_domain, where, "IOMMU domain") if units else None
     observed = "off" if not units else MODE_OF_DOMAIN.get(domain or "", domain or "on")
     if observed == "on" and promised != "off":
+        gates.pci_tree(facts)
         raise ProbeError(f"{where.text()}: no GPU or NIC is in an IOMMU group", step="read IOMMU")
     if observed == promised:
         return None

@@ -12,6 +12,8 @@ from gdrcheck.rules.promises import differs, shown
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 FABRIC_COMPLETED = "completed"
+# States of a unit that is as good as none: nothing runs, and nothing tried to.
+ABSENT = ("not-found", "inactive", "masked")
 
 
 def nvidia_missing(profile: Profile, facts: Facts) -> Finding | None:
@@ -117,8 +119,7 @@ def fabric_manager(profile: Profile, facts: Facts) -> Finding | None:
     promised = profile.expect.fabric_manager
     if promised is not None:
         unit = gates.readable(_unit(facts), where, f"state of {FABRIC_MANAGER}")
-        active = unit == "active"
-        if active is not (promised == "active"):
+        if unit not in (ABSENT if promised == "absent" else ("active",)):
             return _fabric(facts, f"{FABRIC_MANAGER} is {unit}", f"it is {promised}")
     states = _fabric_states(facts)
     if states:
@@ -127,6 +128,8 @@ def fabric_manager(profile: Profile, facts: Facts) -> Finding | None:
         return _fabric(facts, observed, f"every GPU {FABRIC_COMPLETED}") if wrong else None
     if promised is not None:
         return None
+    # Where the switches are read from, too.
+    gates.pci_tree(facts)
     switches = gates.readable(driver.nvswitches, where, "list of NVSwitches")
     if not switches:
         _need_nvml(facts)

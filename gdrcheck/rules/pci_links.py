@@ -89,10 +89,11 @@ class _Reading:
 def width_of_nic(rail: Rail, profile: Profile, facts: Facts) -> Finding | None:
     """PCI-LINK-WIDTH when a link between the rail's NIC and the root port is too narrow.
 
-    Blocked when that is one of another rail's. NotJudged when the NIC has no link, and ProbeError
-    when it has none although the profile promises its width, or when a value is unreadable.
+    ``expect.nic_link`` is about the NIC's own link, ``expect.uplink`` about those above it. Blocked
+    when the narrow one is another rail's. NotJudged when the NIC has no link; ProbeError when a
+    link is not to be seen although the profile promises its width, or when a value is unreadable.
     """
-    return _judge(WIDTH, pci_path.of_nic(rail, profile, facts), profile.expect.nic_link)
+    return _judge_nic(WIDTH, rail, profile, facts)
 
 
 def speed_of_nic(rail: Rail, profile: Profile, facts: Facts) -> Finding | None:
@@ -100,7 +101,7 @@ def speed_of_nic(rail: Rail, profile: Profile, facts: Facts) -> Finding | None:
 
     Raises as ``width_of_nic``.
     """
-    return _judge(SPEED, pci_path.of_nic(rail, profile, facts), profile.expect.nic_link)
+    return _judge_nic(SPEED, rail, profile, facts)
 
 
 def width_of_gpu(where: Where, slot: str | None, profile: Profile, facts: Facts) -> Finding | None:
@@ -108,46 +109,92 @@ def width_of_gpu(where: Where, slot: str | None, profile: Profile, facts: Facts)
 
     ``slot`` None: the GPU is not there. Raises as ``width_of_nic``.
     """
-    return _judge(WIDTH, pci_path.of_gpu(where, slot, profile, facts), profile.expect.gpu_link)
+    way = pci_path.of_gpu(where, slot, profile, facts)
+    return _judge(WIDTH, way, profile.expect.gpu_link, profile.expect.uplink)
 
 
 def speed_of_gpu(where: Where, slot: str | None, profile: Profile, facts: Facts) -> Finding | None:
     """PCI-LINK-SPEED when a link between the GPU and the root port is too slow.
 
-    An idle GPU lowers the speed of its own link: below what it can be that one is NotJudged, and a
-    finding only if it can never be as fast as promised. Raises as ``width_of_nic``.
+    An idle GPU lowers the speed of its own link: below what it can be that one is NotJudged, if
+    both ends can be as fast as promised, and a finding if one of them cannot. Where the port above
+    it does not tell what it can be, a promise is a ProbeError. Raises as ``width_of_nic``.
     """
     way = pci_path.of_gpu(where, slot, profile, facts)
-    return _judge(SPEED, way, profile.expect.gpu_link, idles=True)
+    return _judge(SPEED, way, profile.expect.gpu_link, profile.expect.uplink, idles=True)
+
+
+def _judge_nic(aspect: _Aspect, rail: Rail, profile: Profile, facts: Facts) -> Finding | None:
+    own, above = profile.expect.nic_link, profile.expect.uplink
+    words = [
+        f"{key} {aspect.text(value)}"
+        for key, link in (("nic_link", own), ("uplink", above))
+        if link is not None and (value := aspect.promised(link)) is not None
+    ]
+    way = pci_path.of_nic(rail, profile, facts, ", ".join(words) or None)
+    return _judge(aspect, way, own, above)
 
 
 def _judge(
-    aspect: _Aspect, way: Way, least: PciLink | None, *, idles: bool = False
+    aspect: _Aspect, way: Way, own: PciLink | None, above: PciLink | None, *, idles: bool = False
 ) -> Finding | None:
-    """``idles``: the link of the way's end may be lower than it could be."""
-    promised = aspect.promised(least) if least else None
+    """``own`` is promised of the link of the way's end, ``above`` of every other one.
+
+    ``idles``: the link of the end may be lower than it could be.
+    """
+    promised = aspect.promised(own) if own else None
+    promised_above = aspect.promised(above) if above else None
     segments = _segments(way)
     readings = [
         reading
         for segment in segments
-        if (reading := _reading(aspect, segment, promised if segment.lower is way.end else None))
+        if (
+            reading := _reading(
+                aspect, segment, promised if segment.lower is way.end else promised_above
+            )
+        )
     ]
     low = [reading for reading in readings if _is_low(reading, way, idles=idles)]
-    own = [one for one in low if one.segment.upper.slot not in way.found_at]
-    if own:
-        return _finding(aspect, way, min(own, key=lambda one: one.current / one.due), segments)
+    first = [one for one in low if one.segment.upper.slot not in way.found_at]
+    if first:
+        return _finding(aspect, way, min(first, key=lambda one: one.current / one.due), segments)
     if low:
         raise Blocked(f"{aspect.code} at {way.found_at[low[0].segment.upper.slot].text()}")
     _require_readable(aspect, way, segments)
+    _require_uplinks(aspect, way, segments, promised_above)
     if not segments or segments[0].lower is not way.end:
         return _judge_alone(aspect, way, promised, idles=idles)
     if idles and readings[0].current < readings[0].able:
-        first = readings[0]
-        raise NotJudged(
-            f"the link of {way.end.slot} is at {aspect.text(first.current)} of "
-            f"{aspect.text(first.able)}; a GPU lowers it while it is idle"
-        )
+        raise NotJudged(_idle_text(aspect, way, readings[0]))
     return None
+
+
+def _idle_text(aspect: _Aspect, way: Way, reading: _Reading) -> str:
+    enough = (
+        "" if reading.promised is None else f", and {aspect.text(reading.promised)} is promised"
+    )
+    return (
+        f"the link of {way.end.slot} is at {aspect.text(reading.current)}; both its ends can do "
+        f"{aspect.text(reading.able)}{enough}; a GPU lowers it while it is idle"
+    )
+
+
+def _require_uplinks(
+    aspect: _Aspect, way: Way, segments: list[_Segment], promised: Value | None
+) -> None:
+    """ProbeError when one of the links above that of the end is promised and not to be seen.
+
+    Of an end that sits directly below a root port there is none.
+    """
+    above = [segment for segment in segments if segment.lower is not way.end]
+    there = (len(way.functions) - 1) // 2
+    if promised is None or (len(way.functions) > 1 and len(above) == there):
+        return
+    raise ProbeError(
+        f"{way.where.text()}: {len(above)} of the links above that of {way.end.slot} are to be "
+        f"seen, and the profile promises uplink {aspect.text(promised)}",
+        step=f"read the {aspect.name}",
+    )
 
 
 def _judge_alone(
@@ -176,7 +223,11 @@ def _judge_alone(
             expected=f"at least {aspect.text(promised)}; it can do {aspect.text(most)}",
         )
     if current < promised:
-        raise NotJudged(f"{reading}; a GPU lowers it while it is idle")
+        raise ProbeError(
+            f"{way.where.text()}: {reading}, so that an idle GPU cannot be told from a slow link; "
+            f"the profile promises {aspect.text(promised)}",
+            step=f"read the {aspect.name}",
+        )
     return None
 
 

@@ -15,6 +15,7 @@ from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Blocked, NotJudged, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
+from gdrcheck.rules import absence
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +35,34 @@ class Way:
         return self.functions[0]
 
 
-def of_nic(rail: Rail, profile: Profile, facts: Facts) -> Way:
-    """The way above the rail's NIC.
+def of_nic(rail: Rail, profile: Profile, facts: Facts, promised: str | None = None) -> Way:
+    """The way above the rail's NIC. ``promised``: what the profile promises of it, in words.
 
-    Blocked without its device; NotJudged when that has no PCI function; ProbeError when the tree
-    does not hold all of the way.
+    Blocked without its device, or when the tree is unreadable; NotJudged when the device has no PCI
+    function, but ProbeError when something of it is promised, or the tree does not hold all of it.
     """
-    if rail.device is None:
-        raise Blocked(f"PORT-DEVICE-MISSING at {rail.where.text()}")
-    if rail.device.slot is None:
-        raise NotJudged(f"no PCI function lies below {rail.nic}")
-    return _way(rail.where, rail.device.slot, profile, facts)
+    device = absence.device_of(rail, profile, facts)
+    if device.slot is None:
+        text = f"no PCI function lies below {rail.nic}"
+        if promised is None:
+            raise NotJudged(text)
+        raise ProbeError(
+            f"{rail.where.text()}: {text}, and the profile promises {promised}",
+            step="find the PCI function",
+        )
+    return _way(rail.where, device.slot, profile, facts)
 
 
 def of_gpu(where: Where, slot: str | None, profile: Profile, facts: Facts) -> Way:
     """The way above a promised GPU; ``slot`` None: it is not there. Raises as ``of_nic``."""
+    gates.pci_tree(facts)
     if slot is None:
         raise Blocked(f"GPU-MISSING at {where.text()}")
     return _way(where, slot, profile, facts)
 
 
 def _way(where: Where, slot: str, profile: Profile, facts: Facts) -> Way:
-    tree = gates.readable(facts.pci, where, "PCI tree")
+    tree = gates.pci_tree(facts)
     functions = topology.path_up(tree, slot)
     if not functions:
         reasons = "; ".join(f"{one}: {why}" for one, why in tree.misplaced.items())
@@ -77,7 +84,7 @@ def _ways(profile: Profile, facts: Facts) -> Iterator[tuple[Where, tuple[PciFunc
     """All ways in the order in which a shared port belongs to them."""
     if isinstance(facts.pci, Unreadable):
         return
-    for rail in rails.resolve(profile, facts):
+    for rail in rails.with_nics(profile, facts):
         if rail.device is not None and rail.device.slot is not None:
             yield rail.where, topology.path_up(facts.pci, rail.device.slot)
     promised = profile.gpus.count if profile.gpus else 0

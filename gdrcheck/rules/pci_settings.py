@@ -11,7 +11,7 @@ from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import NotJudged, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
-from gdrcheck.rules import pci_path
+from gdrcheck.rules import gpu, pci_path
 from gdrcheck.rules.pci_path import Way
 
 T = TypeVar("T")
@@ -20,11 +20,14 @@ T = TypeVar("T")
 def acs(rail: Rail, profile: Profile, facts: Facts) -> Finding | None:
     """PCI-ACS when the bridges between the rail's GPU and NIC redirect otherwise than promised.
 
-    Without a GPU it is about the bridges above the NIC. NotJudged, with the reading, when the
-    profile promises nothing; ProbeError when what is promised cannot be read.
+    Without a GPU it is about the bridges above the NIC. Blocked when GPUs are missing or too many,
+    so that it is unknown which is the rail's. NotJudged, with the reading, when the profile
+    promises nothing; ProbeError when what is promised cannot be read.
     """
     promised = profile.expect.acs_redirect
-    way = pci_path.of_nic(rail, profile, facts)
+    words = f"acs_redirect {promised}" if promised else None
+    way = pci_path.of_nic(rail, profile, facts, words)
+    gpu.require_promised_number(profile, facts)
     bridges = _bridges(way, rail, facts)
     redirects = {
         bridge.slot: _redirects(bridge, rail.where, promised=promised is not None)
@@ -35,7 +38,7 @@ def acs(rail: Rail, profile: Profile, facts: Facts) -> Finding | None:
         raise NotJudged(f"{reading}; the profile promises nothing")
     if not bridges:
         raise ProbeError(
-            f"{rail.where.text()}: {reading}, and the profile promises acs_redirect {promised}",
+            f"{rail.where.text()}: {reading}, and the profile promises {words}",
             step="read ACS",
         )
     able = [value for value in redirects.values() if value is not None]
@@ -143,7 +146,8 @@ def _setting(
     get: Callable[[PciSettings], T],
 ) -> T:
     """The NIC's value, when the profile promises one."""
-    nic = pci_path.of_nic(rail, profile, facts).end
+    words = None if promised is None else f"{what}: {promised}"
+    nic = pci_path.of_nic(rail, profile, facts, words).end
     settings = gates.judged(nic.settings, rail.where, what, promised=promised is not None)
     if settings is None or _is_virtual(nic, settings):
         why = "has no PCI Express capability" if settings is None else "is a virtual function"

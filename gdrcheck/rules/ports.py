@@ -5,32 +5,18 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from gdrcheck import gates
-from gdrcheck.facts import Facts, RdmaDevice, Unreadable
+from gdrcheck.facts import RdmaDevice, Unreadable
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Blocked, NotJudged, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
-from gdrcheck.rules import driver, pci
 
 # The width of every cable and connector that serves one port (SFP56 and the like carry one lane,
 # but then the rate is that of one lane too).
 FULL_LANES = 4
-# A partition key without its highest bit, which says full or limited membership (InfiniBand
-# Architecture Specification vol. 1, 10.9).
-KEY_BITS = 0x7FFF
-
-
-def absence_causes(rail: Rail, profile: Profile, facts: Facts) -> tuple[Finding, ...]:
-    """The findings that keep the rail's device away: a module that is not loaded, or a NIC without
-    a driver. None for a rail that has its device, or when the cause is not known.
-    """
-    if rail.missing is None:
-        return ()
-    try:
-        unbound = pci.driver_unbound(rail, profile, facts)
-    except (Blocked, NotJudged, ProbeError):
-        return driver.missing_modules(profile, facts)
-    return () if unbound is None else (unbound,)
+# The highest bit of a partition key says full or limited membership, the others which partition
+# (InfiniBand Architecture Specification vol. 1, 10.9).
+FULL_MEMBER, KEY_BITS = 0x8000, 0x7FFF
 
 
 def lanes_missing(rail: Rail, profile: Profile) -> Finding | None:
@@ -124,23 +110,29 @@ def firmware_wrong(rail: Rail, profile: Profile) -> Finding | None:
 
 
 def pkey_missing(rail: Rail, profile: Profile) -> Finding | None:
-    """PORT-PKEY-MISSING when the promised partition key is not in the port's table.
+    """PORT-PKEY-MISSING when the port is no member of the promised partition.
 
-    Full and limited membership are the same key. NotJudged without a promise; ProbeError when the
+    Of a key with the bit of full members it must be one; else limited membership does, too, with
+    which two ports cannot talk to one another. NotJudged without a promise; ProbeError when the
     table is unreadable.
     """
     keys = gates.readable(gates.port_of(rail).pkeys, rail.where, "partition key table")
     found = ", ".join(f"{key:#06x}" for key in keys) or "none"
     if profile.pkey is None:
         raise NotJudged(f"partition keys are {found}; the profile promises none")
-    if any((key ^ profile.pkey) & KEY_BITS == 0 for key in keys):
+    full = bool(profile.pkey & FULL_MEMBER)
+    if any(_is_member(key, profile.pkey, full=full) for key in keys):
         return None
     return Finding(
         code="PORT-PKEY-MISSING",
         where=rail.where,
         observed=f"partition keys: {found}",
-        expected=f"{profile.pkey:#06x}, as full or limited member",
+        expected=f"{profile.pkey:#06x}, as {'full' if full else 'full or limited'} member",
     )
+
+
+def _is_member(key: int, promised: int, *, full: bool) -> bool:
+    return (key ^ promised) & KEY_BITS == 0 and (not full or bool(key & FULL_MEMBER))
 
 
 def mtu_low(rail: Rail, profile: Profile) -> Finding | None:

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from ipaddress import IPv6Address
 
-from gdrcheck.facts import Facts, Gpu, Nvml, Port, RdmaDevice, Unreadable, VerbsDevice
+from gdrcheck.facts import (
+    Facts,
+    GidEntry,
+    Gpu,
+    Nvml,
+    PciFunction,
+    Port,
+    RdmaDevice,
+    Unreadable,
+    VerbsDevice,
+)
+from gdrcheck.natural import natural
+from gdrcheck.show import pci
 from gdrcheck.show.words import UNKNOWN, Gaps, size, wrapped
 
 
@@ -12,11 +25,20 @@ def rdma(facts: Facts, gaps: Gaps) -> list[str]:
     """Each device, below it its ports, below these their GIDs."""
     if isinstance(facts.rdma_devices, Unreadable):
         return [f"  {gaps.text(facts.rdma_devices, 'list of RDMA devices')}"]
-    lines = [line for device in facts.rdma_devices for line in _device(device, gaps)]
+    ordered = sorted(facts.rdma_devices, key=lambda one: natural(one.name))
+    lines = [
+        line for device in ordered for line in _device(device, _function(facts, device.slot), gaps)
+    ]
     return lines or ["  none"]
 
 
-def _device(device: RdmaDevice, gaps: Gaps) -> Iterator[str]:
+def _function(facts: Facts, slot: str | None) -> PciFunction | None:
+    if slot is None or isinstance(facts.pci, Unreadable):
+        return None
+    return facts.pci.function(slot)
+
+
+def _device(device: RdmaDevice, function: PciFunction | None, gaps: Gaps) -> Iterator[str]:
     parts = [
         device.name,
         "software" if device.software else f"driver {gaps.text(device.driver, 'NIC driver')}",
@@ -27,6 +49,7 @@ def _device(device: RdmaDevice, gaps: Gaps) -> Iterator[str]:
             parts.append(f"{what} {gaps.text(value, what)}")
     parts.append(gaps.text(device.uverbs, "uverbs device"))
     yield from wrapped(", ".join(parts))
+    yield from pci.settings(function, gaps)
     for netdev in device.netdevs:
         up = gaps.text(netdev.up, "state of netdevs", lambda yes: "up" if yes else "down")
         mtu = gaps.text(netdev.mtu_bytes, "MTU of netdevs")
@@ -59,13 +82,36 @@ def _port(port: Port, verbs: VerbsDevice | Unreadable, gaps: Gaps) -> Iterator[s
     if port.traffic_class is not None:
         parts.append(f"traffic class {gaps.text(port.traffic_class, 'traffic class')}")
     yield from wrapped(f"port {port.number}: {', '.join(parts)}", "    ")
+    yield from _counters(port, gaps)
     if isinstance(port.gids, Unreadable):
         gaps.note(port.gids, "GIDs")
         return
     if not port.gids:
         yield "      no GID"
     for gid in port.gids:
-        yield f"      GID {gid.index}: {gid.gid} {gid.type or UNKNOWN} {gid.netdev}".rstrip()
+        yield f"      GID {gid.index}: {_address(gid)} {gid.type or UNKNOWN} {gid.netdev}".rstrip()
+
+
+def _counters(port: Port, gaps: Gaps) -> list[str]:
+    """The counters that are not zero, since the driver was loaded."""
+    for name, why in port.unreadable_counters.items():
+        gaps.note(Unreadable(unreadable=why), f"counter {name}")
+    if isinstance(port.counters, Unreadable):
+        gaps.note(port.counters, "counters")
+        return []
+    counted = [f"{name} {value}" for name, value in sorted(port.counters.items()) if value]
+    if not counted:
+        counted = [f"all {len(port.counters)} are zero" if port.counters else "none"]
+    return wrapped(f"counters: {', '.join(counted)}", "      ")
+
+
+def _address(entry: GidEntry) -> str:
+    """The GID as the kernel writes it, and the IPv4 address that it stands for."""
+    try:
+        mapped = IPv6Address(entry.gid).ipv4_mapped
+    except ValueError:
+        mapped = None
+    return entry.gid if mapped is None else f"{entry.gid} ({mapped})"
 
 
 def _infiniband(port: Port, gaps: Gaps) -> list[str]:
@@ -97,7 +143,7 @@ def gpus(facts: Facts, gaps: Gaps) -> list[str]:
     slots = [] if isinstance(facts.pci, Unreadable) else [one.slot for one in facts.pci.nvidia_gpus]
     lines: list[str] = []
     for number, slot in enumerate(slots):
-        lines += _gpu(f"gpu{number}", slot, nvml, gaps)
+        lines += _gpu(f"gpu{number}", slot, nvml, gaps, _function(facts, slot))
     for gpu in nvml.gpus if nvml else ():
         if gpu.slot not in slots:
             lines += _gpu("a GPU that PCI does not show", gpu.slot, nvml, gaps)
@@ -106,15 +152,19 @@ def gpus(facts: Facts, gaps: Gaps) -> list[str]:
     return lines or ["  none"]
 
 
-def _gpu(name: str, slot: str, nvml: Nvml | None, gaps: Gaps) -> Iterator[str]:
+def _gpu(
+    name: str, slot: str, nvml: Nvml | None, gaps: Gaps, function: PciFunction | None = None
+) -> Iterator[str]:
     answer = nvml.gpu(slot) if nvml else None
+    said = ""
     if answer is not None:
-        yield from wrapped(f"{name}, slot {slot}: {_answer(answer, gaps)}")
+        said = f": {_answer(answer, gaps)}"
+    elif nvml is not None:
+        said = f": NVML has no answer: {nvml.lost.get(slot, 'not listed')}"
+    yield from wrapped(f"{name}, slot {slot}{said}")
+    yield from pci.settings(function, gaps)
+    if answer is not None:
         yield from _inside(answer, gaps)
-    elif nvml is None:
-        yield f"  {name}, slot {slot}"
-    else:
-        yield f"  {name}, slot {slot}: NVML has no answer: {nvml.lost.get(slot, 'not listed')}"
 
 
 def _answer(gpu: Gpu, gaps: Gaps) -> str:

@@ -16,18 +16,21 @@ from gdrcheck.facts import (
     RdmaStack,
     Unreadable,
 )
-from gdrcheck.show import devices, pci
-from gdrcheck.show.words import UNKNOWN, Gaps, row, settings, size, wrapped
+from gdrcheck.show import devices, notices, pci
+from gdrcheck.show.words import UNKNOWN, Gaps, counted, moment, row, settings, size, wrapped
 
 # Capabilities of interest by bit: include/uapi/linux/capability.h.
 CAPABILITIES = {12: "NET_ADMIN", 13: "NET_RAW", 14: "IPC_LOCK", 21: "SYS_ADMIN"}
 
 
-def as_lines(facts: Facts) -> list[str]:
-    """The whole tree: host, drivers, RDMA devices, GPUs, PCI Express, and what was not read."""
+def as_lines(facts: Facts, now_s: float) -> list[str]:
+    """The whole tree: host, drivers, RDMA devices, GPUs, PCI Express, and what was not read.
+
+    ``now_s``, in seconds since 1970, is what ages are told against.
+    """
     gaps = Gaps()
     parts = [
-        _head(facts),
+        _head(facts, now_s),
         ["host:", *_host(facts.host, gaps)],
         ["this process:", *_limits(facts.limits, gaps)],
         ["NVIDIA driver:", *_nvidia(facts.nvidia, gaps)],
@@ -40,16 +43,13 @@ def as_lines(facts: Facts) -> list[str]:
     return [line for part in parts if part for line in ("", *part)][1:]
 
 
-def _head(facts: Facts) -> list[str]:
+def _head(facts: Facts, now_s: float) -> list[str]:
     lines = [f"node {facts.node}, read by gdrcheck {facts.versions.get('gdrcheck', UNKNOWN)}"]
-    if facts.emulated:
-        lines.append("EMULATED: these are not the facts of real hardware")
+    lines += notices.of_facts(facts)
     if isinstance(facts.collector, Collector):
-        lines += [
-            line
-            for complaint in facts.collector.complaints
-            for line in wrapped(f"the host collector complains: {complaint}")
-        ]
+        lines.append(f"the host collector ran {moment(facts.collector.ran_at_s, now_s)}")
+        for complaint in counted(facts.collector.complaints):
+            lines += wrapped(f"it complains: {complaint}")
     return lines
 
 

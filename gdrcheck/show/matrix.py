@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gdrcheck import topology
 from gdrcheck.facts import Facts, Link, Unreadable
+from gdrcheck.natural import by_slot
 from gdrcheck.profile import Distance
 from gdrcheck.rails import Rail
 
@@ -50,7 +51,8 @@ class Topology(_Model):
 
     ``distances`` holds, for each function, the distance to each NIC; None when it is unknown.
     ``rails_from``: whether a profile promises the rails, or the topology only suggests them.
-    ``not_rails``: NICs that the suggestion leaves out, and why.
+    ``not_rails``: NICs that the suggestion leaves out and GPUs without one, and why.
+    ``undecided``: why no rail is shown although the profile promises some, else None.
     """
 
     schema_version: Literal[1] = 1
@@ -61,6 +63,7 @@ class Topology(_Model):
     rails: tuple[RailEnds, ...]
     rails_from: Literal["profile", "topology"]
     not_rails: tuple[str, ...]
+    undecided: str | None
 
     @property
     def nics(self) -> tuple[End, ...]:
@@ -73,6 +76,7 @@ def topology_of(
     rails: Sequence[Rail],
     rails_from: Literal["profile", "topology"],
     not_rails: Sequence[str] = (),
+    undecided: str | None = None,
 ) -> Topology:
     """The matrix of the node in ``facts``, with ``rails`` marked."""
     ends = _ends(facts)
@@ -87,6 +91,7 @@ def topology_of(
         rails=tuple(_rail(rail) for rail in rails),
         rails_from=rails_from,
         not_rails=tuple(not_rails),
+        undecided=undecided,
     )
 
 
@@ -95,7 +100,7 @@ def _ends(facts: Facts) -> tuple[End, ...]:
     devices = () if isinstance(facts.rdma_devices, Unreadable) else facts.rdma_devices
     gpus = () if isinstance(tree, Unreadable) else tree.nvidia_gpus
     ends = [_end(facts, f"gpu{number}", "gpu", gpu.slot) for number, gpu in enumerate(gpus)]
-    ordered = sorted(devices, key=lambda one: (one.slot is None, one.slot or ""))
+    ordered = sorted(devices, key=lambda one: by_slot(one.slot, one.name))
     ends += [_end(facts, device.name, "nic", device.slot) for device in ordered]
     known = {end.slot for end in ends}
     if not isinstance(tree, Unreadable):

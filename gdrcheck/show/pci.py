@@ -11,6 +11,7 @@ from gdrcheck.show.words import Gaps
 
 # No real tree is deeper; a broken one must not fill the screen with blanks.
 MAX_DEPTH = 16
+SETTINGS = "ACS, payload and ordering"
 
 
 def names_of(facts: Facts) -> dict[str, list[str]]:
@@ -98,12 +99,34 @@ def _kind(function: PciFunction) -> str:
 def _settings(function: PciFunction, gaps: Gaps) -> Iterator[str]:
     settings = function.settings
     if isinstance(settings, Unreadable):
-        gaps.note(settings, "ACS, payload and ordering")
-    elif settings is not None:
-        if isinstance(settings.acs, Unreadable):
-            gaps.note(settings.acs, "ACS")
-        elif settings.acs is not None and settings.acs.redirects:
-            yield "ACS redirects"
+        gaps.note(settings, SETTINGS)
+    elif settings is not None and function.is_bridge:
+        yield words.acs(settings.acs, gaps)
+
+
+def settings(function: PciFunction | None, gaps: Gaps) -> list[str]:
+    """How a GPU or NIC talks on PCI Express, in a line; none when there is nothing to tell."""
+    found = None if function is None else function.settings
+    if isinstance(found, Unreadable):
+        gaps.note(found, SETTINGS)
+        return ["    PCIe: ?"]
+    if found is None:
+        return [] if function is None else ["    PCIe: no PCI Express capability"]
+    ats = "no ATS capability"
+    if found.ats_enabled is not None:
+        ats = f"ATS {gaps.text(found.ats_enabled, 'ATS', _on)}"
+    parts = (
+        f"payload {found.max_payload_bytes} of {found.max_payload_supported_bytes} bytes",
+        f"read request {found.max_read_request_bytes} bytes",
+        f"relaxed ordering {_on(found.relaxed_ordering)}",
+        ats,
+        words.acs(found.acs, gaps),
+    )
+    return words.wrapped(f"PCIe: {', '.join(parts)}", "    ")
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
 
 
 def _errors(function: PciFunction, gaps: Gaps) -> Iterator[str]:

@@ -15,6 +15,8 @@ COMMENTS = {
     "rails": "A rail is a GPU and the NIC port that it should use. NICs by name, slot (PCI) or "
     "netdev; gpu is the number of the GPU in PCI order.",
     "rails.port_rate_gbps": "In Gb/s, as the ports report it.",
+    "traffic_class": "Of RoCE packets, so that the switches treat them as lossless.",
+    "pkey": "The partition that the rails' ports are in.",
     "expect": "Expected values: delete a line, and its value is shown and not judged. Texts are "
     "shell patterns: 6.8.* takes every update.",
     "expect.command_line": "Words that the kernel's command line must have.",
@@ -32,6 +34,8 @@ COMMENTS = {
     "expect.acs_redirect": "At the bridges between GPU and NIC: off | on",
     "expect.max_payload_bytes": "The least of each NIC.",
 }
+# As the kernel, the subnet manager and people write them.
+HEXADECIMAL = ("pkey",)
 
 
 def as_text(profile: Profile, head: Sequence[str]) -> str:
@@ -58,7 +62,7 @@ def _entry(key: str, value: Any, path: str, indent: str) -> Iterator[str]:
         yield f"{indent}{key}:"
         yield from (f"{indent}  - {_flow(one)}" for one in value)
     else:
-        yield f"{indent}{key}: {_flow(value)}"
+        yield f"{indent}{key}: {hex(value) if path in HEXADECIMAL else _flow(value)}"
 
 
 def _flow(value: Any) -> str:
@@ -71,4 +75,9 @@ def _flow(value: Any) -> str:
 
 
 def _comment(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+    prefix = f"{indent}# "
+    return [
+        line
+        for one in text.split("\n")
+        for line in textwrap.wrap(one, WIDTH, initial_indent=prefix, subsequent_indent=prefix)
+    ]

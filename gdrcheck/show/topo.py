@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdrcheck.facts import Facts
-from gdrcheck.show import pci
+from gdrcheck.show import notices, pci
 from gdrcheck.show.matrix import RailEnds, Topology
 from gdrcheck.show.words import UNKNOWN, Gaps, wrapped
 
@@ -24,9 +24,8 @@ LEGEND = (
 def as_lines(facts: Facts, found: Topology) -> list[str]:
     """Everything about the topology ``found`` in ``facts``."""
     gaps = Gaps()
-    emulated = ["EMULATED: these are not the facts of real hardware"] if facts.emulated else []
     parts = [
-        [f"node {found.node}", *emulated],
+        [f"node {found.node}", *notices.of_facts(facts)],
         ["PCI Express:", *(pci.tree(facts, gaps) or ["no GPU or RDMA NIC on it was found"])],
         matrix(found),
         rails(found),
@@ -69,6 +68,8 @@ def rails(found: Topology) -> list[str]:
         "topology": "rails, as the topology suggests them (no profile was given):",
     }[found.rails_from]
     lines = table([_rail(rail) for rail in found.rails]) if found.rails else ["none"]
+    if found.undecided is not None:
+        lines = wrapped(found.undecided, "")
     left_out = [line for text in found.not_rails for line in wrapped(f"no rail: {text}", "")]
     return [title, *lines, *left_out]
 

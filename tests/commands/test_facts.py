@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -85,8 +86,18 @@ def test_gpus_that_only_one_side_knows_are_shown(tmp_path: Path) -> None:
     assert "a GPU that PCI does not show, slot 0000:99:00.0: NVIDIA H200" in out
 
 
-def test_emulated_facts_say_so(tmp_path: Path) -> None:
-    assert "EMULATED" in shown(build.facts(emulated=True), tmp_path).out.splitlines()[1]
+@pytest.mark.parametrize("command", ["facts", "topo"])
+def test_facts_that_prove_nothing_about_real_hardware_say_so(tmp_path: Path, command: str) -> None:
+    def second_line(facts: Facts) -> str:
+        return run(command, "--from", saved(facts, tmp_path)).out.splitlines()[1]
+
+    soft = build.rdma_device("rxe0", slot=None, software=True)
+    assert second_line(build.facts(emulated=True)).startswith("EMULATED: ")
+    assert second_line(build.facts(rdma_devices=(soft,))) == (
+        "SOFT-ROCE: RDMA in software; this proves nothing about real NICs"
+    )
+    assert "EMULATED" not in second_line(build.facts())
+    assert "SOFT-ROCE" not in second_line(build.facts())
 
 
 def test_json_is_a_facts_file_again(tmp_path: Path) -> None:
@@ -119,7 +130,14 @@ def test_captured_tree_is_read_in_place_of_this_machine(tmp_path: Path) -> None:
 def test_folder_that_is_no_tree_is_one_line(tmp_path: Path) -> None:
     done = run("facts", "--root", tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"{tmp_path}: has no folder sys; expected / or a captured tree\n"
+    expected = "expected / or the folder of a captured tree"
+    assert done.err == f"--root {tmp_path}: has no folder sys; {expected}\n"
+    done = run("topo", "--root", tmp_path / "none")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"--root {tmp_path}/none: No such file or directory; {expected}\n"
+    (tmp_path / "file").touch()
+    done = run("facts", "--root", tmp_path / "file")
+    assert done.err == f"--root {tmp_path}/file: is no folder; {expected}\n"
 
 
 def test_what_to_read_is_not_said_of_facts_that_are_read_already(tmp_path: Path) -> None:
@@ -262,8 +280,24 @@ def test_no_name_from_a_node_steers_the_terminal_or_forges_a_line(text: str, com
         (b"[" * 100_000, "is not JSON"),
         (b"[1, 2]", "is JSON, but no facts"),
         (b'{"verdict": "PASS"}', "is JSON, but no facts"),
-        (b'{"schema_version": 1, "node": "a"}', "facts of schema version 1; expected version 2"),
-        (b'{"schema_version": 2, "node": "a"}', "collector: Field required"),
+        (
+            b'{"schema_version": 1, "node": "a"}',
+            "facts of schema version 1; expected version 2: collect them again with this release",
+        ),
+        (
+            b'{"schema_version": 3, "node": "a"}',
+            "facts of schema version 3; expected version 2: they were written by a newer gdrcheck: "
+            "update this one",
+        ),
+        (
+            b'{"schema_version": "x", "node": "a"}',
+            "facts of schema version x; expected version 2: collect them again",
+        ),
+        (
+            b'{"schema_version": 2, "node": "a"}',
+            "collector: is missing (and 8 more problems); the facts are of an older gdrcheck: "
+            "collect them again",
+        ),
         (b" " * (5 << 20), "larger than 4194304 bytes"),
     ],
 )
@@ -276,6 +310,36 @@ def test_file_that_holds_no_facts_is_one_line(
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"{tmp_path}/f.json: {said}")
     assert done.err.count("\n") == 1
+
+
+def test_field_that_is_not_there_yet_or_not_known_yet_is_named(tmp_path: Path) -> None:
+    data = build.facts().model_dump(mode="json")
+    del data["rdma_devices"][0]["ports"][0]["counters"]
+    older, newer = tmp_path / "older", tmp_path / "newer"
+    older.write_text(json.dumps(data))
+    newer.write_text(json.dumps(build.facts().model_dump(mode="json") | {"kettle": 1}))
+    said = run("facts", "--from", older).err
+    assert said.startswith(f"{older}: rdma_devices[0].ports[0].counters: is missing")
+    assert "collect them again with this release, gdrcheck facts --json" in said
+    said = run("facts", "--from", newer).err
+    assert said.startswith(f"{newer}: kettle: is not known here; ")
+    assert "update this one" in said
+
+
+@pytest.mark.parametrize("command", [("facts",), ("topo",), ("profile",)])
+def test_facts_come_from_standard_input_as_well(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    def given(content: bytes) -> Done:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        return run(*command, "--from", "-")
+
+    done = given(build.facts().model_dump_json().encode())
+    assert (done.code, done.err) == (0, "")
+    assert "node1" in done.out
+    done = given(b"")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("standard input: is empty; ")
 
 
 def test_folder_or_nothing_in_place_of_a_file_is_one_line(tmp_path: Path) -> None:

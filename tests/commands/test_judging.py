@@ -14,7 +14,7 @@ from tests import facts as build
 # They compare nodes, or two readings of one: facts of one node at one time do not do.
 OF_MORE_THAN_FACTS = {"counters.port_errors", "differences.clock"}
 # Asked by name in judging._rules, since their arguments are of no common kind.
-BY_NAME = {"driver.module_missing", "pci.driver_unbound"}
+BY_NAME = {"driver.module_missing", "absence.driver_unbound", "absence.device_missing"}
 # Parts of other rules.
 HELPERS = {"promises.differs", "ports.other_link_layer", "driver.provider_missing"}
 

@@ -106,3 +106,50 @@ def test_a_nic_that_is_called_like_a_gpu_has_a_row_of_its_own(tmp_path: Path, na
     done = run("topo", "--from", saved(build.facts(rdma_devices=devices), tmp_path), "--json")
     names = [end["name"] for end in json.loads(done.out)["functions"]]
     assert len(names) == len(set(names)) == 3
+
+
+def test_rails_that_the_profile_does_not_tell_apart_are_not_shown(tmp_path: Path) -> None:
+    profile = tmp_path / "p.yml"
+    profile.write_text(PROFILE.partition("rails:")[0] + "rails: {count: 2, nics: [{name: mlx5_*}]}")
+    file = saved(two_sockets(), tmp_path)
+    done = run("topo", "--from", file, "--profile", profile)
+    assert (done.code, done.err) == (0, "")
+    shown = done.out.partition("rails, as the profile promises them:\n")[2].partition("\n\n")[0]
+    assert " ".join(shown.split()) == (
+        "3 devices match, 2 rails are promised: which ones serve them is not told. They are "
+        "mlx5_1, mlx5_0, mlx5_2; name those of the rails one by one in rails.nics."
+    )
+    assert "PIX*" not in done.out
+    topology = json.loads(run("topo", "--from", file, "--profile", profile, "--json").out)
+    jsonschema.validate(topology, json.loads(schema_text("topology")))
+    assert topology["rails"] == []
+    assert topology["undecided"].startswith("3 devices match, 2 rails are promised")
+
+
+def test_columns_are_in_the_order_of_slots_then_of_numbers_in_names(tmp_path: Path) -> None:
+    devices = [build.rdma_device(f"rxe{number}", slot=None) for number in (10, 9)]
+    devices += [build.rdma_device("mlx5_9", slot="10000:01:00.0"), build.rdma_device("mlx5_1")]
+    done = run("topo", "--from", saved(build.facts(rdma_devices=devices), tmp_path))
+    assert rows(done.out)[""] == ["mlx5_1", "mlx5_9", "rxe9", "rxe10"]
+
+
+@pytest.mark.parametrize("command", [("topo", "--profile"), ("profile", "check")])
+def test_facts_in_place_of_the_profile_are_one_line(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    file = saved(build.facts(), tmp_path)
+    done = run(*command, file)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"{file}: this is a facts.json, no profile; ")
+    assert done.err.count("\n") == 1
+
+
+def test_gpu_without_a_nic_is_told(tmp_path: Path) -> None:
+    facts = two_sockets()
+    assert isinstance(facts.rdma_devices, tuple)
+    done = run(
+        "topo",
+        "--from",
+        saved(facts.model_copy(update={"rdma_devices": facts.rdma_devices[1:2]}), tmp_path),
+    )
+    assert "no rail: gpu1: none of the 1 NICs is left for it" in done.out

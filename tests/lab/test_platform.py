@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab import api
-from tests.lab.warm import PROFILE, Warm, spec
+from tests.lab.warm import Warm, spec
 
 pytestmark = pytest.mark.lab
 ALONE = {"pairs": "none"}
@@ -83,22 +83,3 @@ def test_a_missing_module_blocks_what_needs_it(pair: Warm) -> None:
     assert merged.codes == [("DRV-MODULE-MISSING", "node1")]
     assert merged.outcomes["module_loaded[node1, rdma_rxe]"] == "failed"
     assert merged.outcomes["device_present[node1/rxe0]"] == "blocked"
-
-
-def test_a_lowered_limit_and_a_port_that_is_down_are_two_findings_at_their_places(
-    pair: Warm,
-) -> None:
-    node = pair.nodes[0]
-    profile = {**ALONE, "rails": {**PROFILE["rails"], "port_rate_gbps": 400}}
-    with broken(node, "sudo ip link set data0 down", "sudo ip link set data0 up"):
-        merged = pair.start(spec([node], profile)).finish()
-    # The rate of a port that is down is blocked: one cause, one finding.
-    assert merged.codes == [("PORT-NOT-ACTIVE", "node1/rxe0")]
-    assert merged.outcomes["port_rate[node1/rxe0]"] == "blocked"
-
-
-def test_a_clean_lab_has_no_finding_and_says_what_it_could_not_read(pair: Warm) -> None:
-    merged = pair.start(spec(pair.nodes[:2])).finish()
-    assert merged.codes == []
-    assert merged.summary["verdict"] == "PASS"
-    assert not [name for name, out in merged.problems().items() if out not in ("skipped",)]

@@ -32,7 +32,9 @@ def test_rails_are_told_with_what_blocks_them(tmp_path: Path) -> None:
     spec = run_spec("node1", "node2", waits=short_waits())
     ran = supervised(tmp_path, checks, spec=spec, meet=meet)
     (rail,) = meetings[0].told
-    assert rail.blocked_by == "no RDMA device for rail 0 (rail0)"
+    assert rail.blocked_by == (
+        "no RDMA device for rail 0: 0 devices match, and 1 rails are promised"
+    )
     assert ran.cases["data[node1]"].suite == "pairs"
     assert ran.exit_code == 0
 

@@ -101,9 +101,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def facts_with(state: str) -> Facts:
+def facts_with(state: str, **counters: int) -> Facts:
     """Facts of the machine in which its port has this state."""
-    counters = {"link_downed": 0, "out_of_sequence": 7}
+    counters = counters or {"link_downed": 0, "out_of_sequence": 7}
     port = builders.port(state=state, counters=counters)
     return builders.facts(rdma_devices=(builders.rdma_device("rxe0", ports=(port,)),))
 
@@ -125,6 +125,14 @@ def test_a_node_that_owns_no_pair_has_its_counters_judged(machine: Machine) -> N
     assert kept.ports[0].counters == {"link_downed": 0, "out_of_sequence": 9}
 
 
+def test_a_device_that_does_not_count_lost_links_says_so(machine: Machine) -> None:
+    (machine.root / "sys/class/infiniband/rxe0/ports/1/counters/link_downed").unlink()
+    machine.facts(facts_with("ACTIVE", out_of_sequence=7))
+    case = machine.run("absent")[CASE]
+    assert case.outcome is Outcome.PASSED
+    assert case.properties == {"link_downed": "not judged: the device has no such counter"}
+
+
 def test_a_link_that_went_down_meanwhile_fails(machine: Machine) -> None:
     machine.port(counters__link_downed="1\n")
     case = machine.run("absent")[CASE]
@@ -134,11 +142,13 @@ def test_a_link_that_went_down_meanwhile_fails(machine: Machine) -> None:
     ]
 
 
-def test_a_link_that_is_still_down_is_blocked_by_that(machine: Machine) -> None:
+def test_a_port_that_is_not_active_any_more_fails_by_that_alone(machine: Machine) -> None:
     machine.port(counters__link_downed="1\n", state="1: DOWN\n")
     case = machine.run("absent")[CASE]
-    assert case.outcome is Outcome.BLOCKED
-    assert case.blocked_by == "PORT-NOT-ACTIVE at node1/rxe0"
+    assert case.outcome is Outcome.FAILED
+    assert [(one.code, one.where.text(), one.observed) for one in case.findings] == [
+        ("PORT-NOT-ACTIVE", "node1/rxe0", "state DOWN; it was ACTIVE before the transfers")
+    ]
 
 
 @pytest.mark.parametrize("peer", ["absent", "ready"])

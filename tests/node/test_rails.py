@@ -93,6 +93,32 @@ def test_what_a_waived_failure_blocks_still_blocks_the_rail() -> None:
     assert rail.blocked_by == "PORT-NOT-ACTIVE at node1/rxe0"
 
 
+def test_no_rail_is_ready_when_nothing_tells_which_device_is_whose() -> None:
+    """rxe0 is there; whether it is rail 0 or rail 1, nobody can say."""
+    two = {"count": 2, "nics": [{"name": "rxe*"}], "port_rate_gbps": 10, "link_layer": "ethernet"}
+    promised = profile(rails=two)
+    told = ready_rails(promised, machine(), [])
+    assert [(rail.nic, rail.blocked_by) for rail in told] == [
+        (
+            f"rail{number}",
+            f"no RDMA device for rail {number}: 1 devices match, and 2 rails are promised",
+        )
+        for number in range(2)
+    ]
+    blocker = "PORT-DEVICE-MISSING at node1"
+    cases = [
+        case(
+            Outcome.BLOCKED,
+            id=f"device_present[node1/rail{number}]",
+            where=Where(node="node1", nic=f"rail{number}"),
+            blocked_by=blocker,
+        )
+        for number in range(2)
+    ]
+    told = ready_rails(promised, machine(), cases)
+    assert {rail.blocked_by for rail in told} == {blocker}
+
+
 def test_without_facts_every_promised_rail_is_blocked() -> None:
     (rail,) = ready_rails(profile(), None, [])
     assert rail.blocked_by == "facts were not read"

@@ -11,15 +11,18 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gdrcheck.facts import Facts
+from gdrcheck import probes
+from gdrcheck.facts import Facts, Unreadable
 from gdrcheck.node.clock import CaseLimit, Elapsed, Stop
 from gdrcheck.node.phase import PhasePlan, run_phase
 from gdrcheck.node.record import Record
 from gdrcheck.outcome import Outcome
+from gdrcheck.probes import counters
 from gdrcheck.run import Deadlines
 from tests.node.support import (
     assignment,
@@ -28,6 +31,7 @@ from tests.node.support import (
     supervised,
     write_checks,
 )
+from tests.probes import trees
 
 
 def test_image_is_the_one_that_the_container_was_started_from(
@@ -105,7 +109,7 @@ def test_stop_ends_the_run_with_a_result_for_each_case(tmp_path: Path) -> None:
 
 
 def test_probes_that_fail_do_not_stop_the_run(tmp_path: Path) -> None:
-    def broken(_node: str) -> Facts:
+    def broken(*_: object, **__: object) -> Facts:
         raise ZeroDivisionError("sysfs is odd")
 
     checks = write_checks(tmp_path, node_a="def check_a(): pass")
@@ -113,6 +117,35 @@ def test_probes_that_fail_do_not_stop_the_run(tmp_path: Path) -> None:
     assert "sysfs is odd" in ran.cases["facts_read[node1]"].message
     assert ran.cases["a[node1]"].outcome is Outcome.PASSED
     assert ran.exit_code == 2
+
+
+def test_a_device_whose_driver_hangs_does_not_cost_the_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, over, read = tmp_path / "root", threading.Event(), counters.read_text
+    trees.pci_nic(root, "mlx5_0", "0000:19:00.0", "eth1")
+    trees.pci_nic(root, "mlx5_1", "0000:1a:00.0", "eth2")
+
+    def hanging(path: Path) -> str | Unreadable:
+        if "mlx5_1" in str(path):
+            over.wait()
+        return read(path)
+
+    monkeypatch.setattr(counters, "read_text", hanging)
+    checks = write_checks(tmp_path, node_a="def check_a(): pass")
+    try:
+        ran = supervised(tmp_path, checks, collect=partial(probes.collect, root=root))
+    finally:
+        over.set()
+    assert ran.cases["a[node1]"].outcome is Outcome.PASSED
+    assert "facts_read[node1]" not in ran.cases
+    facts = Facts.model_validate_json((ran.out / "facts.json").read_bytes())
+    well, sick = (facts.rdma_device(name) for name in ("mlx5_0", "mlx5_1"))
+    assert well is not None
+    assert well.ports[0].state == "ACTIVE"
+    assert sick is not None
+    why = Unreadable(unreadable="mlx5_1: its driver gave no answer within 0.75 s")
+    assert sick.ports[0].state == why
 
 
 def test_held_lock_is_told_and_nothing_runs(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gdrcheck import gates
 from gdrcheck.findings.model import Where
 from gdrcheck.mismatch import Mismatch
 from gdrcheck.outcome import Blocked, PeerError, ProbeError
@@ -103,6 +104,8 @@ def test_a_port_that_went_down_explains_the_rest_and_blames_its_own_node(down: s
     assert found is not None
     assert found.code == "PORT-NOT-ACTIVE"
     assert (found.where.node, found.where.peer) == (down, None)
+    # The check of the counters at that node finds the very same: a report shows it once.
+    assert found == gates.port_went_down(found.where, "DOWN")
 
 
 def test_fewer_messages_verified_than_planned_is_never_a_pass() -> None:
@@ -266,3 +269,14 @@ def test_after_a_port_went_down_the_other_cases_of_the_rail_are_blocked_by_it() 
     assert measurement.finding(CASE, PLAN) is not None
     with pytest.raises(Blocked, match="PORT-NOT-ACTIVE at a/mlx5_0"):
         measurement.finding(CASE, PLAN)
+
+
+def test_a_port_that_went_down_is_the_same_port_whatever_gpu_the_rail_has() -> None:
+    rail = RailPair(0, RailEnd("a", "gpu0", "mlx5_0"), RailEnd("b", "gpu0", "mlx5_1"))
+    case = ExchangeCase(OwnedPair(0, "b", (rail,)), rail, "SEND", "out")
+    down = exchange(report(completion_error=RETRY, port_state="DOWN"), report(0, completed=False))
+    measurement = Measurement(ScriptedWalk(down))
+    found = measurement.finding(case, PLAN)
+    assert found == gates.port_went_down(Where(node="a", nic="mlx5_0"), "DOWN")
+    with pytest.raises(Blocked, match="PORT-NOT-ACTIVE at a/mlx5_0"):
+        measurement.finding(case, PLAN)

@@ -154,5 +154,9 @@ class FakeLibrary:
         state, status = self._gpu(handle).fabric
         self._fill(info, state=state, status=status)
 
+    def nvmlDeviceGetGpuFabricInfo(self, handle: Any, info: Any) -> None:
+        state, status = self._gpu(handle).fabric
+        self._fill(info, state=state, status=status)
+
     def nvmlDeviceGetVirtualizationMode(self, _handle: Any, mode: Any) -> None:
         self._fill(mode, value=pynvml.NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,10 @@ def test_without_a_collector_everything_wants_privilege(tmp_path: Path) -> None:
     for value in (found.collector, found.value("os"), found.config_space(SLOT)):
         assert isinstance(value, Unreadable)
         assert value.privilege
-        assert value.unreadable == "least privilege: the host collector did not run"
+        assert value.unreadable == (
+            "least privilege: the host collector did not run: sudo python3 -m "
+            "gdrcheck.host_collector --out /run/gdrcheck/host (from a checkout)"
+        )
 
 
 @pytest.mark.parametrize(
@@ -164,3 +168,50 @@ class TestConfigSpace:
     ) -> None:
         found = left(tmp_path, {**GOOD, "config_spaces": said})
         assert why(found.config_space(SLOT)) == reason
+
+
+class TestAge:
+    """Files of an earlier boot say nothing of the machine as it runs now."""
+
+    BOOTED_S = int(GOOD["ran_at_s"]) - 10
+
+    def read(self, root: Path, stat: bytes, **changes: Any) -> collected.Collected:
+        (root / "proc").mkdir()
+        (root / "proc/stat").write_bytes(stat)
+        return left(root, {**GOOD, "os": "Some", **changes})
+
+    def booted(self, at_s: float) -> bytes:
+        # Of a machine with many interrupts: larger than what the other files may be.
+        return b"cpu  1 2 3\nintr 5" + b" 0" * 200_000 + b"\nctxt 7\nbtime %d\n" % at_s
+
+    def test_files_of_this_boot_are_taken(self, tmp_path: Path) -> None:
+        assert self.read(tmp_path, self.booted(self.BOOTED_S)).value("os") == "Some"
+
+    def test_files_of_an_earlier_boot_want_the_collector_again(self, tmp_path: Path) -> None:
+        found = self.read(tmp_path, self.booted(GOOD["ran_at_s"] + 1))
+        for value in (found.collector, found.value("os"), found.config_space(SLOT)):
+            assert isinstance(value, Unreadable)
+            assert value.privilege
+            assert value.unreadable.startswith(
+                "the host collector ran before this boot: run it again: sudo python3 -m "
+            )
+
+    @pytest.mark.parametrize(("ahead_s", "taken"), [(3600, True), (2 * 86_400, False)])
+    def test_files_of_the_future_are_none(
+        self, tmp_path: Path, ahead_s: float, taken: bool
+    ) -> None:
+        found = self.read(tmp_path, self.booted(self.BOOTED_S), ran_at_s=time.time() + ahead_s)
+        value = found.value("os")
+        assert (value == "Some") is taken
+        if not taken:
+            assert isinstance(value, Unreadable)
+            assert value.privilege
+            assert "ran in the future" in value.unreadable
+
+    def test_a_time_of_boot_that_cannot_be_read_is_not_taken_for_an_early_one(
+        self, tmp_path: Path
+    ) -> None:
+        assert "no btime" in why(self.read(tmp_path, b"cpu 1\nbtime x\n").value("os"))
+        (tmp_path / "proc/stat").unlink()
+        (tmp_path / "proc/stat").mkdir()
+        assert "Is a directory" in why(collected.read(tmp_path).value("os"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gdrcheck.facts import CountersAfter, Unreadable
+from gdrcheck.probes import counters
 from gdrcheck.probes.counters import read_counters, read_counters_after
 from tests.probes import trees
 
@@ -71,6 +73,31 @@ def test_after_the_transfers_all_ports_are_read(tmp_path: Path) -> None:
     assert second.counters == {"out_of_sequence": 7}
     assert list(second.unreadable_counters) == ["link_downed"]
     assert CountersAfter.model_validate_json(after.model_dump_json()) == after
+
+
+def test_a_port_that_hangs_does_not_cost_the_counters_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees.pci_nic(tmp_path, "mlx5_0", "0000:19:00.0", "eth1")
+    trees.pci_nic(tmp_path, "mlx5_1", "0000:1a:00.0", "eth2")
+    over, read = threading.Event(), counters.read_text
+
+    def waiting(path: Path) -> str | Unreadable:
+        if "mlx5_0" in str(path):
+            over.wait()
+        return read(path)
+
+    monkeypatch.setattr(counters, "read_text", waiting)
+    try:
+        after = read_counters_after("a", tmp_path, 0.5)
+    finally:
+        over.set()
+    assert not isinstance(after.ports, Unreadable)
+    sick, well = after.ports
+    assert sick.counters == Unreadable(
+        unreadable="mlx5_0 port 1: its driver gave no answer within 0.5 s"
+    )
+    assert well.counters == {"link_downed": 0, "out_of_sequence": 7}
 
 
 def test_a_machine_that_cannot_be_read_has_no_counters_known(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.probes.fake_nvml import MIB, FakeGpu, FakeLibrary
 LOST = pynvml.NVML_ERROR_GPU_IS_LOST
 UNSUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 UNKNOWN = pynvml.NVML_ERROR_UNKNOWN
+MISSING = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
 RECORD = "run/gdrcheck/recorded/nvml.json"
 
 
@@ -72,7 +73,9 @@ def test_only_not_supported_means_that_there_is_no_such_thing(
 ) -> None:
     (one,) = read(monkeypatch, FakeGpu(errors={function: UNSUPPORTED})).gpus
     assert getattr(one, field) is None
-    for code in (UNKNOWN, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_NO_PERMISSION):
+    for code in (UNKNOWN, MISSING, pynvml.NVML_ERROR_NO_PERMISSION):
+        if (function, code) == ("nvmlDeviceGetGpuFabricInfoV", MISSING):
+            continue
         (one,) = read(monkeypatch, FakeGpu(errors={function: code})).gpus
         assert isinstance(getattr(one, field), Unreadable)
 
@@ -122,6 +125,27 @@ def test_a_fabric_that_does_not_apply_is_not_one_that_is_incomplete(
     monkeypatch: pytest.MonkeyPatch, fabric: tuple[int, int], expected: str | None
 ) -> None:
     (one,) = read(monkeypatch, FakeGpu(fabric=fabric)).gpus
+    assert one.fabric_state == expected
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ({"nvmlDeviceGetGpuFabricInfoV": MISSING}, "in_progress"),
+        (
+            dict.fromkeys(("nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuFabricInfo"), MISSING),
+            None,
+        ),
+        (
+            {"nvmlDeviceGetGpuFabricInfoV": MISSING, "nvmlDeviceGetGpuFabricInfo": UNKNOWN},
+            Unreadable(unreadable="NVML: NVML_ERROR_UNKNOWN (999): Unknown Error"),
+        ),
+    ],
+)
+def test_an_older_driver_is_asked_in_its_own_way(
+    monkeypatch: pytest.MonkeyPatch, errors: dict[str, int], expected: object
+) -> None:
+    (one,) = read(monkeypatch, FakeGpu(fabric=(2, 0), errors=errors)).gpus
     assert one.fabric_state == expected
 
 

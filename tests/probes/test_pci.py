@@ -213,6 +213,16 @@ def test_an_integrated_function_has_no_link(tmp_path: Path, speed: str, width: s
     assert function(machine.read(tmp_path), NIC_SLOT).link is None
 
 
+@pytest.mark.parametrize("width", ["0", "255"])
+def test_a_port_that_announces_nothing_has_no_link(tmp_path: Path, width: str) -> None:
+    """Its status is that of what is plugged in; kernels print an empty width in two ways."""
+    machine = Machine()
+    machine.put(machine.nic_port, max_link_speed="Unknown", max_link_width=width)
+    tree = machine.read(tmp_path)
+    assert function(tree, machine.nic_port.slot).link is None
+    assert link(tree, NIC_SLOT).max_width == 16
+
+
 def test_a_function_without_link_files_has_no_link(tmp_path: Path) -> None:
     machine = Machine()
     machine.pci.function(machine.bus, "0000:16:05.0", NIC, None)

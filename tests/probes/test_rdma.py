@@ -8,13 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gdrcheck import probes
 from gdrcheck.facts import Port, RdmaDevice, Unreadable, VerbsDevice
-from gdrcheck.probes.rdma import read_devices
+from gdrcheck.probes import rdma
 from tests.probes import trees
 
 OPENED = VerbsDevice(name="mlx5_0", error=None, error_number=None, ports=())
 FUNCTION = "sys/devices/pci0000:00/0000:19:00.0"
 PORT = f"{FUNCTION}/infiniband/mlx5_0/ports/1"
+
+
+def read_devices(
+    root: Path, survey: tuple[VerbsDevice, ...] | Unreadable
+) -> tuple[RdmaDevice, ...] | Unreadable:
+    return rdma.answered(rdma.read_devices(root), survey)
 
 
 def device_of(root: Path) -> RdmaDevice:
@@ -228,3 +235,37 @@ def test_names_that_are_no_numbers_are_no_ports(tmp_path: Path) -> None:
     for name in ("01", "-1", "x", "\u0663", "999999"):
         (tmp_path / PORT / ".." / name).mkdir()
     assert [port.number for port in device_of(tmp_path).ports] == [1]
+
+
+def bond(root: Path) -> None:
+    """A bond of the NIC, which the GIDs name in place of the NIC's own interface."""
+    nic(root, **{f"gid_attrs/ndevs/{index}": "bond0\n" for index in (0, 1)})
+    files = trees.netdev_files("sys/class/net/bond0", mtu="9000\n", ifindex="7\n", iflink="7\n")
+    trees.write(root, files)
+
+
+def test_a_bond_is_an_interface_of_the_device_whose_gids_name_it(tmp_path: Path) -> None:
+    bond(tmp_path)
+    trees.write(tmp_path, trees.routes("bond0 000064C6 00000000 0001 00FFFFFF"))
+    own, above = device_of(tmp_path).netdevs
+    assert (own.name, own.mtu_bytes) == ("eth1", 4200)
+    assert (above.name, above.mtu_bytes, above.up) == ("bond0", 9000, True)
+    assert above.subnets == ("198.100.0.0/24",)
+
+
+def test_an_interface_of_a_vlan_is_none_of_the_device(tmp_path: Path) -> None:
+    bond(tmp_path)
+    trees.write(tmp_path, {"sys/class/net/bond0/iflink": "3\n"})
+    assert device_of(tmp_path).netdev_names == ("eth1",)
+
+
+def test_the_settings_of_a_bond_are_read_as_well(tmp_path: Path) -> None:
+    bond(tmp_path)
+    trees.write(tmp_path, {"proc/sys/net/ipv4/conf/bond0/arp_ignore": "1\n"})
+    found = probes.collect("a", tmp_path).host.sysctls
+    assert found == {"net.ipv4.conf.bond0.arp_ignore": "1"}
+
+
+def test_an_interface_that_this_namespace_does_not_have_is_none(tmp_path: Path) -> None:
+    nic(tmp_path, **{"gid_attrs/ndevs/1": "macvlan7\n", "gid_attrs/ndevs/0": "../../etc\n"})
+    assert device_of(tmp_path).netdev_names == ("eth1",)

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from gdrcheck.facts import PciFunction, PciTree
 from gdrcheck.findings.model import Finding, Severity, Where
 from gdrcheck.outcome import Outcome, Verdict
+from gdrcheck.pairing.messages import ClockOffset, NodeState, RailInfo
+from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.results import events, incoming
 from gdrcheck.results.console import text
 from gdrcheck.results.events import Case, EndEvent, PlanEvent, StartEvent
+from gdrcheck.results.incoming import read_node
+from gdrcheck.results.lists import Lists
 from gdrcheck.verbs.protocol import OPERATIONS
-from tests.node.support import facts, run_spec
+from tests import facts as builders
+from tests.node.support import RUN_ID, facts, profile, run_spec
 from tests.results.trees import Merged, NodeTree, port_down, seen, two_nodes, write_run
 
 
@@ -172,6 +178,103 @@ def test_facts_of_another_node(tmp_path: Path) -> None:
     one, _two = two_nodes(tmp_path)
     one.facts(facts("node2"))
     assert "facts.json is of node node2, not of node1" in trouble(Merged(tmp_path), "node1")
+
+
+def gpus(count: int) -> tuple[PciFunction, ...]:
+    """GPUs on PCI."""
+    return tuple(builders.gpu_function(f"0000:{bus:02x}:00.0") for bus in range(count))
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        (
+            {"rdma_devices": tuple(builders.rdma_device(f"mlx5_{n}") for n in range(1025))},
+            "facts.json: has 1025 RDMA devices; more than 1024 are not believed",
+        ),
+        ({"rdma_devices": (builders.rdma_device("a/b"),)}, "'a/b' is no name of an RDMA device"),
+        (
+            {"pci": PciTree(functions=(builders.pci_function(),) * 4097, misplaced={})},
+            "has 4097 PCI functions; more than 4096",
+        ),
+        ({"pci": PciTree(functions=gpus(65), misplaced={})}, "has 65 GPUs on PCI; more than 64"),
+        ({"nvml": builders.nvml(gpus=(builders.gpu(),) * 65)}, "has 65 GPUs in NVML"),
+    ],
+)
+def test_facts_that_no_machine_has_are_not_used(
+    tmp_path: Path, changes: dict[str, object], part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With its counters, such a list of devices would be too long for the file as well.
+    monkeypatch.setattr(incoming, "MAX_FACTS_BYTES", 64 << 20)
+    one, _two = two_nodes(tmp_path)
+    one.facts(facts("node1").model_copy(update=changes))
+    merged = Merged(tmp_path)
+    assert part in trouble(merged, "node1")
+    assert merged.summary.nodes["node1"].versions == {}
+    assert merged.result("every_node_reported[node2]") is None
+
+
+def test_facts_of_the_largest_machine_are_used(tmp_path: Path) -> None:
+    one, _two = two_nodes(tmp_path)
+    devices = tuple(builders.rdma_device(f"rxe{n}", ports=()) for n in range(1024))
+    tree = PciTree(functions=gpus(64) + (builders.pci_function(),) * 4032, misplaced={})
+    found = builders.facts(rdma_devices=devices, pci=tree)
+    one.facts(found)
+    assert read_node(one.directory, "node1", RUN_ID, "died").facts == found
+
+
+def listed(tree: NodeTree, *names: str, leader: str = "node1", reason: str = "") -> None:
+    """A list of the rendezvous that tells of these nodes."""
+    state = NodeState(state="lost", reason=reason)
+    found = RendezvousResult(leader=leader, nodes=dict.fromkeys(names, state))
+    found.write(tree.directory / "rendezvous.json")
+
+
+@pytest.mark.parametrize(
+    ("names", "leader", "stranger"),
+    [(("node1", "node9"), "node1", "node9"), (("node1", "node2"), "node8", "node8")],
+)
+def test_a_list_with_nodes_of_no_run_is_not_used(
+    tmp_path: Path, names: tuple[str, ...], leader: str, stranger: str
+) -> None:
+    one, _two = two_nodes(tmp_path)
+    listed(one, *names, leader=leader)
+    merged = Merged(tmp_path)
+    expected = f"rendezvous.json: tells of {stranger}, which is no node of this run"
+    assert expected in trouble(merged, "node1")
+    assert "pair_measured[node1 -> node2]" not in merged.cases
+
+
+def test_a_list_longer_than_any_of_this_run_is_not_read(tmp_path: Path) -> None:
+    one, _two = two_nodes(tmp_path)
+    limit_bytes = Lists(run_spec("node1", "node2")).limit_bytes
+    (one.directory / "rendezvous.json").write_text(" " * (limit_bytes + 1))
+    expected = f"rendezvous.json is longer than {limit_bytes} bytes"
+    assert expected in trouble(Merged(tmp_path), "node1")
+
+
+def test_the_longest_list_that_a_leader_gives_out_is_read(tmp_path: Path) -> None:
+    nics = [{"name": f"x{number}"} for number in range(64)]
+    rails = {"count": 64, "nics": nics, "port_rate_gbps": 1, "link_layer": "ethernet"}
+    names = [letter * 253 for letter in "abc"]
+    spec = run_spec(*names, profiles={"soft": profile(rails=rails)})
+    rail = RailInfo(id=63, gpu="g" * 64, nic="n" * 64, port=255, blocked_by="\x01" * 300)
+    clock = ClockOffset(offset_s=-1.2345678901234567e10, error_s=1.2345678901234567e10)
+    state = NodeState(state="absent", reason="\x01" * 300, rails=(rail,) * 64, clock=clock)
+    told = RendezvousResult(leader=names[0], nodes=dict.fromkeys(names, state))
+    told.write(tmp_path / "list.json")
+    assert Lists(spec).read(tmp_path / "list.json").nodes == told.nodes
+
+
+def test_nodes_that_were_told_the_same_share_it(tmp_path: Path) -> None:
+    spec, state = run_spec("node1", "node2"), NodeState(state="ready")
+    paths = [tmp_path / name for name in ("one", "two", "other")]
+    for path, names in zip(paths, (("node1", "node2"),) * 2 + (("node1",),), strict=True):
+        RendezvousResult(leader="node1", nodes=dict.fromkeys(names, state)).write(path)
+    lists = Lists(spec)
+    one, two, other = (lists.read(path) for path in paths)
+    assert one is two
+    assert set(other.nodes) == {"node1"}
 
 
 def test_different_images_beside_an_unknown_one(tmp_path: Path) -> None:

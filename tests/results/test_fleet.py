@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gdrcheck.node.process import PACKAGE_ROOT
 from gdrcheck.outcome import Outcome, Verdict
-from gdrcheck.profile import Gpus, Rails, Waiver
+from gdrcheck.profile import Expect, Gpus, Profile, Rails, Waiver
 from gdrcheck.results.console import text
 from gdrcheck.run import NodeSpec
 from tests.node.support import profile, run_spec
-from tests.results.trees import Merged, NodeTree, port_down, two_nodes, write_run
+from tests.results.trees import Merged, NodeTree, fill, port_down, two_nodes, write_run
 
 
 def test_pair_struck_off_at_the_rendezvous(tmp_path: Path) -> None:
@@ -68,6 +69,7 @@ def test_one_node_with_pairs_none_can_pass(tmp_path: Path) -> None:
 def test_nothing_measured_is_not_a_pass(tmp_path: Path) -> None:
     write_run(tmp_path, run_spec("node1", profiles={"soft": profile(pairs="none")}))
     NodeTree(tmp_path, "node1").case("rate[node1]", Outcome.NOT_JUDGED, message="12 Gb/s")
+    fill(tmp_path, Outcome.NOT_JUDGED)
     merged = Merged(tmp_path)
     assert merged.verdict is Verdict.INCOMPLETE
     assert merged.summary.reasons == ("nothing was measured",)
@@ -88,7 +90,9 @@ def test_profile_that_promises_too_little(tmp_path: Path) -> None:
     ("changes", "part"),
     [
         ({"gpus": Gpus(count=8, model="H200")}, "GPU promises are not measured"),
-        ({"cross_rail": "required"}, "across rails"),
+        ({"cross_rail": "required"}, "cross_rail: required"),
+        ({"cross_rail": "absent"}, "cross_rail: absent"),
+        ({"factors": {"nic_limited": 0.99}}, "factors"),
         ({"latency_limit_us": 5.0}, "latency"),
         ({"registration": "dmabuf"}, "registration: dmabuf"),
         ({"matrix": "full"}, "matrix: full"),
@@ -104,6 +108,30 @@ def test_promises_that_nothing_measures(
     merged = Merged(tmp_path)
     assert merged.verdict is Verdict.INCOMPLETE
     assert part in (merged.result("promises_measured[soft]") or ("", ""))[1]
+
+
+# Who judges each promise, or applies it to all transfers; those that nobody does are named above.
+JUDGED = {
+    "gpus": "listed while GPU memory is not measured",
+    "rails": "device_present, port_rate, port_link_layer",
+    "pairs": "pair_measured",
+    "gid": "gid_usable, and all transfers use it",
+    "traffic_class": "port_traffic_class, and all transfers use it",
+    "service_level": "all transfers use it",
+    "pkey": "port_partition, and all transfers use it",
+    "path_mtu": "port_mtu, and all transfers use it",
+    "expect": "each key by a check of its own",
+    "waivers": "waiver_current",
+}
+
+
+def test_no_key_of_a_profile_is_promised_without_being_judged_or_listed() -> None:
+    listed = {"registration", "matrix", "cross_rail", "modes", "factors", "latency_limit_us"}
+    assert set(Profile.model_fields) == listed | set(JUDGED)
+    rules = (PACKAGE_ROOT / "gdrcheck/rules").glob("*.py")
+    text = "".join(path.read_text() for path in rules)
+    unread = [key for key in Expect.model_fields if f"profile.expect.{key}" not in text]
+    assert unread == []
 
 
 def test_different_images(tmp_path: Path) -> None:
@@ -173,32 +201,6 @@ def test_a_waiver_of_one_profile_excuses_no_node_of_another(tmp_path: Path) -> N
     assert merged.verdict is Verdict.FAIL
     assert (merged.result(mine) or ("",))[0] == "Failure"
     assert (merged.result(theirs) or ("",))[0] == "Skipped"
-
-
-@pytest.mark.parametrize(
-    ("blocker", "place", "verdict"),
-    [
-        ("PORT-NOT-ACTIVE at node1/rxe0", "node1", Verdict.PASS),
-        ("PORT-NOT-ACTIVE at node1/rxe1", "node1", Verdict.INCOMPLETE),
-        ("PORT-NOT-ACTIVE at node1/rxe0", "node2", Verdict.INCOMPLETE),
-    ],
-)
-def test_what_only_a_waived_finding_blocks_is_waived_too(
-    tmp_path: Path, blocker: str, place: str, verdict: Verdict
-) -> None:
-    accepted = waiver("2026-01-02")
-    trees = dict(zip(("node1", "node2"), two_nodes(tmp_path), strict=True))
-    spec = run_spec("node1", "node2", profiles={"soft": profile(waivers=(accepted,))})
-    (tmp_path / "run.json").write_text(spec.model_dump_json())
-    trees["node1"].case("bad[node1/rxe0]", Outcome.FAILED, findings=[port_down()])
-    trees[place].case(f"rate[{place}]", Outcome.BLOCKED, message="blocked", blocked_by=blocker)
-    merged = Merged(tmp_path)
-    assert merged.verdict is verdict
-    if verdict is Verdict.PASS:
-        expected = ("Skipped", "waived until 2026-01-02: spare port (blocked)")
-        assert merged.result(f"rate[{place}]") == expected
-        assert merged.summary.counts["waived"] == 2
-        assert merged.summary.unmeasured == ()
 
 
 def test_expired_waiver_is_an_error_even_without_its_finding(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gdrcheck.outcome import InputError, Verdict
 from gdrcheck.results.merge import merge
 from gdrcheck.results.states import SeenState, SeenStates
 from tests.node.support import run_spec
-from tests.results.trees import port_down, seen, two_nodes, write_run
+from tests.results.trees import fill, port_down, seen, two_nodes, write_run
 
 EXPECTED = "expected a folder of results, results/RUN-ID, with run.json"
 
@@ -41,6 +41,7 @@ def test_check_mode_is_kept(tmp_path: Path) -> None:
 
 def test_states_that_are_given_replace_the_kept_ones(tmp_path: Path) -> None:
     two_nodes(tmp_path)
+    fill(tmp_path)
     assert merge(tmp_path, seen(node1="ok", node2="timed out")).verdict is Verdict.INCOMPLETE
     assert merge(tmp_path, seen(node1="ok", node2="ok")).verdict is Verdict.PASS
     assert merge(tmp_path, None).verdict is Verdict.PASS
@@ -48,6 +49,7 @@ def test_states_that_are_given_replace_the_kept_ones(tmp_path: Path) -> None:
 
 def test_without_any_states_none_are_kept(tmp_path: Path) -> None:
     two_nodes(tmp_path)
+    fill(tmp_path)
     assert merge(tmp_path, None).verdict is Verdict.PASS
     assert not (tmp_path / "states.json").exists()
 

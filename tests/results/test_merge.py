@@ -19,7 +19,7 @@ from gdrcheck.results.console import text
 from gdrcheck.results.merge import merge
 from gdrcheck.results.states import SeenState, SeenStates, parse
 from tests.node.support import facts, run_spec
-from tests.results.trees import Merged, NodeTree, port_down, seen, two_nodes, write_run
+from tests.results.trees import Merged, NodeTree, fill, port_down, seen, two_nodes, write_run
 
 
 def test_everything_passed(tmp_path: Path) -> None:
@@ -148,6 +148,21 @@ def test_unfinished_node_is_never_a_pass_even_if_all_cases_passed(tmp_path: Path
     merged = Merged(tmp_path)
     assert merged.verdict is Verdict.INCOMPLETE
     assert "incomplete" in (merged.result("every_node_reported[node2]") or ("", ""))[1]
+
+
+def test_a_node_without_facts_is_never_whole(tmp_path: Path) -> None:
+    """Comparing the nodes would pass by leaving it out."""
+    _one, two = two_nodes(tmp_path)
+    fill(tmp_path)
+    (two.directory / "facts.json").unlink()
+    merged = Merged(tmp_path)
+    assert merged.verdict is Verdict.INCOMPLETE
+    expected = ("Error", "results are incomplete: there is no facts.json")
+    assert merged.result("every_node_reported[node2]") == expected
+    assert merged.cases["every_node_reported[node2]"].result[0].type == "error"
+    assert "RUN-NO-RESULT" in [entry.finding.code for entry in merged.summary.findings]
+    assert not merged.summary.nodes["node2"].complete
+    assert merged.result("every_node_reported[node1]") is None
 
 
 def test_garbage_in_the_middle_is_an_error_of_that_node(tmp_path: Path) -> None:

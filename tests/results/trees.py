@@ -24,7 +24,10 @@ from gdrcheck.results.events import (
     StartEvent,
     StepEvent,
 )
+from gdrcheck.results.folder import read_run
+from gdrcheck.results.incoming import read_node
 from gdrcheck.results.merge import merge
+from gdrcheck.results.owed import owed_cases
 from gdrcheck.results.states import SeenState, SeenStates
 from gdrcheck.results.summary import Summary
 from gdrcheck.run import RunSpec
@@ -39,6 +42,31 @@ def write_run(root: Path, spec: RunSpec) -> Path:
     (root / "nodes").mkdir(parents=True)
     (root / "run.json").write_text(spec.model_dump_json())
     return root
+
+
+def append(directory: Path, *events: Event) -> None:
+    """Append events to those of the node that left ``directory``."""
+    with EventWriter(directory / "events.jsonl") as writer:
+        for event in events:
+            writer.write(event.model_copy(update={"time": WHEN}))
+
+
+def fill(root: Path, outcome: Outcome = Outcome.PASSED) -> None:
+    """Give every node that reported to its end what else it owes, all with this outcome."""
+    spec = read_run(root)
+    for node in spec.nodes:
+        directory = root / "nodes" / node.name
+        report = read_node(directory, node.name, spec.run_id, "died")
+        if not report.complete or report.facts is None:
+            continue
+        told = {case.id for case in report.cases}
+        cases = [
+            Case(id=one.id, classname=one.classname, where=one.where)
+            for one in owed_cases(spec, node.name, report.facts)
+            if one.id not in told
+        ]
+        ends = [EndEvent(phase="node", id=one.id, outcome=outcome) for one in cases]
+        append(directory, PlanEvent(phase="node", cases=tuple(cases)), *ends)
 
 
 class NodeTree:
@@ -63,9 +91,7 @@ class NodeTree:
 
     def add(self, *events: Event) -> None:
         """Append events."""
-        with EventWriter(self.directory / "events.jsonl") as writer:
-            for event in events:
-                writer.write(event.model_copy(update={"time": WHEN}))
+        append(self.directory, *events)
 
     def facts(self, found: Facts) -> None:
         """Write facts.json."""
@@ -126,6 +152,7 @@ class NodeTree:
         *,
         operation: str = "SEND",
         code: str = "PAIR-DATA-CORRUPT",
+        blocked_by: str | None = None,
     ) -> str:
         """A pair case ``source`` to ``sink`` (places like node1/rxe0); returns its name."""
         id_ = f"data_exchange[{source} -> {sink}, host-host, {operation}]"
@@ -136,7 +163,7 @@ class NodeTree:
         self.add(
             PlanEvent(phase="pair", cases=(Case(id=id_, classname="pairs.data", where=place),)),
             StartEvent(phase="pair", id=id_),
-            EndEvent(phase="pair", id=id_, outcome=outcome, findings=found),
+            EndEvent(phase="pair", id=id_, outcome=outcome, findings=found, blocked_by=blocked_by),
         )
         return id_
 
@@ -181,9 +208,14 @@ def port_down(node: str = "node1", nic: str = "rxe0") -> Finding:
 
 
 class Merged:
-    """The outcome of a merge, read back from the files that it wrote."""
+    """The outcome of a merge, read back from the files that it wrote.
 
-    def __init__(self, root: Path, seen: SeenStates | None = None) -> None:
+    ``whole``: what the trees leave out of what their nodes owe counts as passed.
+    """
+
+    def __init__(self, root: Path, seen: SeenStates | None = None, *, whole: bool = True) -> None:
+        if whole:
+            fill(root)
         self.root = root
         self.summary = merge(root, seen or SeenStates())
         written = Summary.model_validate_json((root / "summary.json").read_bytes())

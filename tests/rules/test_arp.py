@@ -106,7 +106,7 @@ def test_nothing_is_promised_without_two_rails_over_ethernet(profile: Profile) -
 
 
 def test_rails_that_are_not_there_cannot_be_confused() -> None:
-    with pytest.raises(NotJudged, match="1 rails over Ethernet"):
+    with pytest.raises(NotJudged, match="0 rails over Ethernet"):
         arp_flux(TWO, node(("192.0.2.0/24",)))
 
 

@@ -10,8 +10,9 @@ from gdrcheck.facts import CountersAfter, DeviceCounters, Unreadable
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import NotJudged, ProbeError
 from gdrcheck.rails import Rail, resolve
-from gdrcheck.rules import counters
-from gdrcheck.rules.counters import BIT_ERRORS, LIMITS, LOSSES, Counted, port_errors
+from gdrcheck.rules import counter_limits, counters
+from gdrcheck.rules.counter_limits import BIT_ERRORS, LIMITS, LOSSES
+from gdrcheck.rules.counters import Counted, port_errors
 from tests import facts
 
 WHERE = Where(node="node1", nic="mlx5_0")
@@ -71,7 +72,7 @@ def test_a_link_that_went_down_is_named_whatever_else_grew(before: dict[str, int
     )
 
 
-@pytest.mark.parametrize("name", counters.MUST_STAND)
+@pytest.mark.parametrize("name", counter_limits.MUST_STAND)
 def test_what_must_stand_may_not_grow_by_one(name: str) -> None:
     finding = found(run(MLX5, gb=1000, **{name: 1}))
     assert finding.code == "PORT-ERRORS-GREW"
@@ -127,29 +128,94 @@ def not_judged(counted: Counted) -> str:
     return str(raised.value)
 
 
-def test_a_counter_that_was_reset_is_not_judged() -> None:
-    assert not_judged(run(MLX5, symbol_error=-40)) == (
-        "symbol_error was reset during the run: 40 -> 0"
+def error(counted: Counted) -> str:
+    with pytest.raises(ProbeError) as raised:
+        port_errors(counted)
+    return str(raised.value).removeprefix("node1/mlx5_0: ")
+
+
+def without(counted: Counted, *, before: str = "", after: str = "") -> Counted:
+    """The same, when one counter was not there at one of the two times."""
+    return Counted(
+        WHERE,
+        {name: value for name, value in counted.before.items() if name != before},
+        {name: value for name, value in counted.after.items() if name != after},
+        {},
     )
+
+
+@pytest.mark.parametrize("name", ["link_downed", "symbol_error", "port_rcv_data", "packet_seq_err"])
+def test_a_counter_that_was_reset_is_an_error(name: str) -> None:
+    counted = run({**MLX5, name: 40}, gb=0, **{name: -33})
+    assert error(counted) == f"{name} was reset during the run: 40 -> 7"
+
+
+def test_a_reset_of_a_counter_that_nobody_judges_says_nothing() -> None:
+    assert port_errors(run(MLX5, port_xmit_wait=-10)) is None
 
 
 def test_a_finding_counts_also_when_another_counter_was_reset() -> None:
     assert found(run(MLX5, symbol_error=-40, link_downed=1)).code == "PORT-LINK-DOWNED"
 
 
-def test_errors_without_a_measure_of_traffic_are_not_judged() -> None:
-    reset = run({**MLX5, "port_rcv_data": 10**9}, symbol_error=500)
-    reset = Counted(WHERE, reset.before, {**reset.after, "port_rcv_data": 5}, {})
-    assert not_judged(reset) == ("symbol_error +500, but no counter tells how much was transferred")
+@pytest.mark.parametrize("name", ["link_downed", "link_error_recovery", "symbol_error"])
+def test_a_counter_that_was_there_at_one_time_only_is_an_error(name: str) -> None:
+    counted = run(MLX5)
+    assert error(without(counted, after=name)) == f"{name} is gone after the transfers"
+    assert error(without(counted, before=name)) == f"{name} was not there before the transfers"
+
+
+def test_a_counter_of_32_bits_is_judged_past_its_end() -> None:
+    before = {**MLX5, "packet_seq_err": 2**32 - 100}
+    finding = found(run(before, packet_seq_err=5_000_100 - 2**32))
+    assert finding.code == "PORT-ERROR-RATE"
+    assert finding.observed == "packet_seq_err +5000100 in 1 GB"
+    assert port_errors(run(before, packet_seq_err=110 - 2**32, gb=200)) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "end"),
-    [("link_downed", 255), ("local_link_integrity_errors", 15), ("symbol_error", 65535)],
+    ("name", "before"),
+    [("packet_seq_err", 2**32 - counter_limits.MOST_WRAPPED - 1), ("rx_icrc_encapsulated", 2**32)],
 )
-def test_a_counter_at_its_end_cannot_grow_and_is_not_judged(name: str, end: int) -> None:
-    assert not_judged(run({**MLX5, name: end})) == (
-        f"{name} stands at its end, {end}, since before the run"
+def test_what_cannot_have_passed_its_end_was_reset(name: str, before: int) -> None:
+    assert "was reset during the run" in error(run({**MLX5, name: before}, **{name: -before}))
+
+
+@pytest.mark.parametrize(("before", "after"), [(10**9, 5), (10, 2**32 - 1)])
+def test_errors_against_traffic_that_the_port_lost_count_of_are_an_error(
+    before: int, after: int
+) -> None:
+    grown = run({**MLX5, "port_rcv_data": before}, symbol_error=500)
+    counted = Counted(WHERE, grown.before, {**grown.after, "port_rcv_data": after}, {})
+    assert "symbol_error +500, but no counter tells how much was transferred" in error(counted)
+    still = Counted(WHERE, grown.before, {**counted.after, "symbol_error": 40}, {})
+    assert after < before or port_errors(still) is None
+
+
+def test_errors_against_traffic_that_cannot_be_read_are_an_error() -> None:
+    grown = {"link_downed": 0, "symbol_error": 500}
+    counted = Counted(WHERE, {**grown, "symbol_error": 0}, grown, {"port_rcv_data": "EIO"})
+    assert "symbol_error +500, but no counter tells how much was transferred" in error(counted)
+
+
+def test_errors_of_a_port_that_never_counts_traffic_are_not_judged() -> None:
+    assert not_judged(run({"link_downed": 0, "symbol_error": 0}, symbol_error=500)) == (
+        "symbol_error +500, but no counter tells how much was transferred"
+    )
+
+
+def test_a_lost_link_that_cannot_be_counted_any_more_is_an_error() -> None:
+    assert error(run({**MLX5, "link_downed": 255})).startswith(
+        "link_downed stands at its end, 255: clear the port's counters (perfquery "
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "end"), [("local_link_integrity_errors", 15), ("symbol_error", 65535)]
+)
+def test_another_counter_at_its_end_cannot_grow_and_is_not_judged(name: str, end: int) -> None:
+    assert not_judged(run({**MLX5, name: end})).startswith(
+        f"{name} stands at its end, {end}, since before the run: clear "
     )
 
 
@@ -157,10 +223,13 @@ def test_a_counter_that_is_wider_than_that_is_judged() -> None:
     assert found(run({**MLX5, "link_downed": 255}, link_downed=1)).code == "PORT-LINK-DOWNED"
 
 
-def test_a_counter_that_is_gone_is_not_judged() -> None:
-    counted = run(MLX5)
-    del counted.after["link_downed"]  # type: ignore[attr-defined]
-    assert not_judged(counted) == "link_downed is gone"
+def test_a_device_that_does_not_count_lost_links_is_judged_by_its_other_counters() -> None:
+    before = {"to_retransmits": 0, "rx_bytes": 0, "tx_bytes": 0}
+    assert port_errors(run(before)) is None
+    assert not run(before).counts_link_downed
+    assert run(MLX5).counts_link_downed
+    assert Counted(WHERE, before, before, {"link_downed": "EIO"}).counts_link_downed
+    assert found(run(before, to_retransmits=101)).code == "PORT-ERROR-RATE"
 
 
 def test_a_port_without_any_judged_counter_is_not_judged() -> None:
@@ -195,7 +264,7 @@ def test_the_counters_are_those_of_the_rails_port() -> None:
             CountersAfter(node="node1", ports=Unreadable(unreadable="infiniband: EACCES")),
             "unreadable: infiniband: EACCES",
         ),
-        (after(unreadable_counters={"link_downed": "EIO"}), "link_downed: EIO"),
+        (after(unreadable_counters={"link_downed": "EIO"}), "link_downed is unreadable: EIO"),
     ],
 )
 def test_what_cannot_be_read_is_an_error(changed: CountersAfter, message: str) -> None:
@@ -209,7 +278,7 @@ def test_a_counter_that_nobody_judges_may_be_unreadable() -> None:
 
 
 VALUES = st.dictionaries(
-    st.sampled_from([*counters.JUDGED, "port_xmit_data", "port_rcv_data", "other"]),
+    st.sampled_from([*counter_limits.JUDGED, "port_xmit_data", "port_rcv_data", "other"]),
     st.integers(0, 2**64),
 )
 
@@ -217,7 +286,7 @@ VALUES = st.dictionaries(
 def passes(counted: Counted) -> bool:
     try:
         return port_errors(counted) is None
-    except NotJudged:
+    except (NotJudged, ProbeError):
         return False
 
 
@@ -227,14 +296,28 @@ def test_what_passes_was_there_all_the_time_and_stood(
 ) -> None:
     counted = Counted(WHERE, before, after, {})
     if passes(counted):
-        judged = [name for name in counters.JUDGED if name in before]
+        judged = [name for name in counter_limits.JUDGED if name in before or name in after]
         assert judged
-        assert all(after[name] >= before[name] for name in judged)
-        assert not counted.grown.keys() & {"link_downed", *counters.MUST_STAND}
+        assert all(
+            counter_limits.growth(name, before[name], after[name]) is not None for name in judged
+        )
+        assert not counted.grown.keys() & {"link_downed", *counter_limits.MUST_STAND}
+        assert before.get("link_downed") == after.get("link_downed") != 255
+
+
+@given(before=st.integers(0, 2**32 - 1), count=st.integers(0, counter_limits.MOST_WRAPPED))
+def test_growth_is_the_same_before_and_past_the_end(before: int, count: int) -> None:
+    after = (before + count) % 2**32
+    assert counter_limits.growth("packet_seq_err", before, after) == count
 
 
 def test_a_name_means_the_same_in_every_table() -> None:
-    tables = (counters.CORE, counters.MLX5, counters.BNXT_RE, counters.RXE)
+    tables = (
+        counter_limits.CORE,
+        counter_limits.MLX5,
+        counter_limits.BNXT_RE,
+        counter_limits.RXE,
+    )
     names = [name for table in tables for name in table]
     assert len(names) == len(set(names))
-    assert not set(names) & {counters.LINK_DOWNED, *counters.MUST_STAND}
+    assert not set(names) & {counter_limits.LINK_DOWNED, *counter_limits.MUST_STAND}

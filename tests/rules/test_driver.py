@@ -144,6 +144,10 @@ def at(tree: str) -> dict[str, object]:
         ({"ib_core": {"loaded": False}}, "blocked by DRV-MODULE-MISSING at node1"),
         ({"mlx5_ib": {"path": LEFT_NOTHING}}, "not judged"),
         ({"mlx5_ib": {"path": BROKEN}}, "not judged"),
+        ({"mlx5_ib": {"path": None}}, "not judged"),
+        ({name: {"path": BROKEN} for name in rules.ONE_TREE}, "not judged"),
+        ({"ib_core": {"path": BROKEN}, "mlx5_ib": at("updates")}, "DRV-STACK-MIXED"),
+        ({"ib_core": {"path": None}, "mlx5_ib": at("updates")}, "DRV-STACK-MIXED"),
     ],
 )
 def test_the_rdma_modules_are_of_one_source(
@@ -157,6 +161,16 @@ def test_a_mixed_stack_names_who_is_from_where() -> None:
     assert finding is not None
     assert "updates: mlx5_core" in finding.observed
     assert "kernel: ib_core ib_uverbs mlx5_ib" in finding.observed
+
+
+def test_what_is_known_of_the_stack_and_what_is_not_is_told() -> None:
+    facts = machine({"mlx5_ib": {"path": None}, "mlx5_core": {"path": BROKEN}})
+    with pytest.raises(NotJudged) as raised:
+        rules.stack_mixed(builders.profile(), facts)
+    assert str(raised.value) == (
+        f"kernel: ib_core ib_uverbs; mlx5_core: {BROKEN.unreadable}; "
+        "mlx5_ib: the host has no file of it"
+    )
 
 
 def test_without_rails_the_stack_is_nobodys_business() -> None:
@@ -228,10 +242,7 @@ def test_providers_are_judged_where_there_are_rails_with_devices() -> None:
     )
     without = builders.facts(rdma_devices=())
     blocked = said(rules.providers_missing, builders.profile(), without)
-    assert blocked == "blocked by PORT-DEVICE-MISSING at node1/rail0"
-    unloaded = machine({"ib_core": {"loaded": False}}).model_copy(update={"rdma_devices": ()})
-    blocked = said(rules.providers_missing, builders.profile(), unloaded)
-    assert blocked == "blocked by DRV-MODULE-MISSING at node1"
+    assert blocked == "blocked by no rail has its device"
 
 
 def test_reasons_name_what_was_read() -> None:

@@ -69,12 +69,21 @@ def test_more_gpus_than_promised() -> None:
 
 def test_pci_that_could_not_be_read_says_nothing_of_gpus() -> None:
     facts = make.facts(pci=UNREAD)
-    with pytest.raises(ProbeError):
+    with pytest.raises(Blocked, match="error in pci_listed"):
         rules.missing(GPU0, None, profile(), facts)
-    with pytest.raises(ProbeError):
+    with pytest.raises(Blocked, match="error in pci_listed"):
         rules.extra(profile(), facts)
-    with pytest.raises(ProbeError):
+    with pytest.raises(Blocked, match="error in pci_listed"):
         rules.answering(GPU0, None, profile(), facts)
+
+
+def test_numbers_of_gpus_count_only_with_as_many_as_promised() -> None:
+    rules.require_promised_number(profile(2), two_gpus())
+    rules.require_promised_number(make.profile(gpus=None), two_gpus())
+    with pytest.raises(Blocked, match=r"GPU-MISSING at node1/gpu2$"):
+        rules.require_promised_number(profile(4), two_gpus())
+    with pytest.raises(Blocked, match=r"GPU-EXTRA at node1$"):
+        rules.require_promised_number(profile(1), two_gpus())
 
 
 @pytest.mark.parametrize("nvml", [UNREAD, None])

@@ -144,6 +144,12 @@ def test_the_fabric_is_judged_where_there_is_one(facts: Facts, outcome: str) -> 
     [
         ("active", "active", (None,), "passed"),
         ("active", "inactive", (None,), "DRV-FABRIC-MANAGER"),
+        ("active", "activating", (None,), "DRV-FABRIC-MANAGER"),
+        ("absent", "masked", (None,), "passed"),
+        *(
+            ("absent", unit, (None,), "DRV-FABRIC-MANAGER")
+            for unit in ("failed", "activating", "deactivating", "reloading", "bad-setting")
+        ),
         ("active", "active", ("in_progress",), "DRV-FABRIC-MANAGER"),
         ("absent", "not-found", (None,), "passed"),
         ("absent", "inactive", (None,), "passed"),

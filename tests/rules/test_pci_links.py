@@ -194,8 +194,8 @@ def test_a_link_that_cannot_be_read_does_not_hide_one_that_is_bad() -> None:
     assert finding(width(node(links))).evidence[f"{build.NIC_PORT} - {build.NIC_SLOT}"][0] == "?"
 
 
-def test_an_unreadable_tree_is_an_error() -> None:
-    with pytest.raises(ProbeError, match="denied"):
+def test_an_unreadable_tree_is_blocked_by_the_check_that_owns_the_error() -> None:
+    with pytest.raises(Blocked, match="error in pci_listed"):
         width(build.facts(pci=DENIED))
 
 
@@ -210,10 +210,15 @@ def test_a_device_without_a_pci_function_is_not_judged() -> None:
     facts = build.facts(rdma_devices=(build.rdma_device(slot=None),))
     with pytest.raises(NotJudged, match="no PCI function"):
         width(facts)
+    for expect in ({"nic_link": {"width": 16}}, {"uplink": {"width": 16}}):
+        with pytest.raises(ProbeError, match=r"no PCI function.* promises (nic_|up)link x16"):
+            width(facts, promise(**expect))
+        with pytest.raises(NotJudged):
+            speed(facts, promise(**expect))
 
 
 def test_without_its_device_the_rail_is_blocked() -> None:
-    with pytest.raises(Blocked, match="PORT-DEVICE-MISSING at node1/"):
+    with pytest.raises(Blocked, match=r"PORT-DEVICE-MISSING at node1$"):
         width(build.facts(rdma_devices=()))
 
 
@@ -241,6 +246,50 @@ def test_the_promise_is_about_the_link_of_the_nic_not_the_uplink() -> None:
     assert width(facts, promise(nic_link={"width": 16})) is None
 
 
+def test_a_promise_about_uplinks_is_about_every_link_but_the_ends_own() -> None:
+    small = build.link(current_width=8, max_width=8, current_gts=16.0, max_gts=16.0)
+    facts = node({build.UPSTREAM_PORT: small, build.ROOT_PORT: small})
+    profile = promise(uplink={"width": 16, "speed_gts": 32})
+    found = finding(width(facts, profile))
+    assert (found.where.text(), found.expected) == (
+        "node1/mlx5_0",
+        "at least x16; both ends can do x8",
+    )
+    assert finding(speed(facts, profile)).expected == "at least 32 GT/s; both ends can do 16 GT/s"
+    with pytest.raises(Blocked, match="PCI-LINK-WIDTH at node1/mlx5_0"):
+        gpu_width(facts, profile)
+    with pytest.raises(Blocked, match="PCI-LINK-SPEED at node1/mlx5_0"):
+        gpu_speed(facts, profile)
+    own = node({build.NIC_SLOT: small, build.NIC_PORT: small})
+    assert width(own, profile) is None
+    assert speed(own, profile) is None
+
+
+@pytest.mark.parametrize("silent", [build.UPSTREAM_PORT, build.ROOT_PORT])
+def test_a_promised_uplink_that_cannot_be_seen_is_an_error(silent: str) -> None:
+    facts = node({silent: None})
+    profile = promise(uplink={"width": 16})
+    assert width(facts) is None
+    for judge in (width, gpu_width):
+        with pytest.raises(ProbeError, match=r"0 of the links above .* promises uplink x16"):
+            judge(facts, profile)
+    assert speed(facts, profile) is None
+
+
+def test_a_passed_through_function_does_not_show_its_uplink() -> None:
+    facts = node_of((build.pci_function(build.NIC_SLOT, parent=None),), {})
+    with pytest.raises(ProbeError, match="promises uplink x16"):
+        width(facts, promise(uplink={"width": 16}))
+
+
+def test_directly_below_a_root_port_there_is_no_uplink() -> None:
+    functions = (
+        build.bridge(build.ROOT_PORT, None, "root port"),
+        build.pci_function(build.NIC_SLOT, parent=build.ROOT_PORT),
+    )
+    assert width(node_of(functions, {}), promise(uplink={"width": 16})) is None
+
+
 # GPUs.
 
 
@@ -250,8 +299,13 @@ def test_a_narrow_link_of_the_gpu_is_found() -> None:
 
 
 def test_the_speed_of_an_idle_gpu_is_not_judged() -> None:
-    with pytest.raises(NotJudged, match=r"2\.5 GT/s of 32 GT/s.*idle"):
-        gpu_speed(node({build.GPU_SLOT: build.link(current_gts=2.5)}))
+    facts = node({build.GPU_SLOT: build.link(current_gts=2.5)})
+    with pytest.raises(
+        NotJudged, match=r"is at 2\.5 GT/s; both its ends can do 32 GT/s; a GPU low"
+    ):
+        gpu_speed(facts)
+    with pytest.raises(NotJudged, match=r"can do 32 GT/s, and 16 GT/s is promised; a GPU lowers"):
+        gpu_speed(facts, promise(gpu_link={"speed_gts": 16}))
 
 
 def test_a_gpu_that_can_never_be_as_fast_as_promised_is_found() -> None:
@@ -260,6 +314,24 @@ def test_a_gpu_that_can_never_be_as_fast_as_promised_is_found() -> None:
     assert found.code == "PCI-LINK-SPEED"
     with pytest.raises(NotJudged, match="idle"):
         gpu_speed(facts, promise(gpu_link={"speed_gts": 16}))
+
+
+@pytest.mark.parametrize("weak", [build.GPU_SLOT, build.GPU_PORT])
+def test_either_end_may_be_the_one_that_is_never_as_fast(weak: str) -> None:
+    links = {build.GPU_SLOT: build.link(current_gts=2.5)}
+    links[weak] = build.link(current_gts=2.5, max_gts=16.0)
+    found = finding(gpu_speed(node(links), promise(gpu_link={"speed_gts": 32})))
+    assert found.code == "PCI-LINK-SPEED"
+
+
+def test_an_idle_gpu_below_a_port_that_tells_nothing_cannot_keep_a_promise() -> None:
+    links = {build.GPU_PORT: None, build.GPU_SLOT: build.link(current_gts=2.5)}
+    with pytest.raises(ProbeError, match="an idle GPU cannot be told from a slow link"):
+        gpu_speed(node(links), promise(gpu_link={"speed_gts": 32}))
+    with pytest.raises(NotJudged, match="is not told"):
+        gpu_speed(node(links))
+    links[build.GPU_SLOT] = build.link()
+    assert gpu_speed(node(links), promise(gpu_link={"speed_gts": 32})) is None
 
 
 def test_a_gpu_that_is_not_there_is_blocked() -> None:

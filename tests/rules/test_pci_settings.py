@@ -194,3 +194,22 @@ def test_a_read_request_that_is_too_small_is_found() -> None:
 def test_more_than_promised_passes() -> None:
     assert judge(pci_settings.payload, build.facts(), max_payload_bytes=128) is None
     assert judge(pci_settings.read_request, build.facts(), max_read_request_bytes=512) is None
+
+
+PROMISES: list[tuple[Rule, str, dict[str, object]]] = [
+    (pci_settings.acs, "acs_redirect off", {"acs_redirect": "off"}),
+    (pci_settings.relaxed_ordering, "relaxed ordering: False", {"relaxed_ordering": False}),
+    (pci_settings.payload, "maximum payload: 512", {"max_payload_bytes": 512}),
+    (pci_settings.read_request, "maximum read request: 4096", {"max_read_request_bytes": 4096}),
+]
+
+
+@pytest.mark.parametrize(("rule", "words", "expect"), PROMISES)
+def test_a_promise_about_a_device_without_a_pci_function_is_an_error(
+    rule: Rule, words: str, expect: dict[str, object]
+) -> None:
+    facts = build.facts(rdma_devices=(build.rdma_device(slot=None),))
+    with pytest.raises(ProbeError, match=f"no PCI function .* the profile promises {words}"):
+        judge(rule, facts, **expect)
+    with pytest.raises(NotJudged, match="no PCI function"):
+        judge(rule, facts)

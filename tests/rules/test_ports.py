@@ -162,13 +162,16 @@ def test_promised_firmware_that_the_driver_does_not_say_is_an_error() -> None:
     ("keys", "pkey", "code"),
     [
         ((0xFFFF, 0x8001), 0x8001, None),
-        ((0xFFFF, 0x0001), 0x8001, None),
+        ((0xFFFF, 0x0001), 0x8001, "PORT-PKEY-MISSING"),
+        ((0x0001, 0x8001), 0x8001, None),
         ((0xFFFF, 0x8001), 0x0001, None),
+        ((0xFFFF, 0x0001), 0x0001, None),
+        ((0x7FFF,), 0xFFFF, "PORT-PKEY-MISSING"),
         ((0xFFFF, 0x8002), 0x8001, "PORT-PKEY-MISSING"),
         ((), 0x8001, "PORT-PKEY-MISSING"),
     ],
 )
-def test_a_partition_key_is_found_as_full_or_limited_member(
+def test_a_key_with_the_bit_of_full_members_wants_one(
     keys: tuple[int, ...], pkey: int, code: str | None
 ) -> None:
     profile = builders.profile(pkey=pkey)
@@ -250,27 +253,3 @@ def test_a_rail_without_a_device_is_an_error_not_a_pass() -> None:
     missing = resolve(profile, builders.facts(rdma_devices=()))[0]
     with pytest.raises(ProbeError, match="no RDMA device for rail 0"):
         ports.firmware_wrong(missing, profile)
-
-
-def missing_rail(**facts: object) -> tuple[str, ...]:
-    """The codes of what keeps the rail's device away, on a node with these facts."""
-    profile = builders.profile()
-    node = builders.facts(rdma_devices=(), **facts)
-    return tuple(one.code for one in ports.absence_causes(resolve(profile, node)[0], profile, node))
-
-
-def test_a_device_may_be_kept_away_by_a_module_or_by_a_nic_without_a_driver() -> None:
-    modules = (builders.module("ib_core", loaded=False), builders.module("ib_uverbs"))
-    host = builders.host(modules=modules)
-    bare = builders.pci_tree(functions=(builders.pci_function(driver=None),))
-    assert missing_rail(pci=bare) == ("PCI-DRIVER-UNBOUND",)
-    assert missing_rail(host=host) == ("DRV-MODULE-MISSING",)
-    assert missing_rail(host=host, pci=bare) == ("DRV-MODULE-MISSING",)
-    assert missing_rail(pci=builders.pci_tree(functions=())) == ()
-    assert missing_rail(pci=BLIND) == ()
-
-
-def test_nothing_keeps_a_device_away_that_is_there() -> None:
-    profile, modules = builders.profile(), (builders.module("ib_core", loaded=False),)
-    node = builders.facts(host=builders.host(modules=modules))
-    assert ports.absence_causes(resolve(profile, node)[0], profile, node) == ()

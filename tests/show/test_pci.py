@@ -55,7 +55,7 @@ def test_what_is_wrong_on_the_way_is_shown_beside_the_function() -> None:
         build.pci_function(parent=build.ROOT_PORT, driver=None, aer_fatal=1, numa_node=None),
     )
     lines = pci.tree(build.facts(pci=build.pci_tree(functions=functions)), Gaps())
-    assert lines[1].endswith("ACS redirects  AER non-fatal errors 2")
+    assert lines[1].endswith("ACS redirects (ReqRedir)  AER non-fatal errors 2")
     assert lines[2].endswith("mlx5_0  32 GT/s x16  no driver  AER fatal errors 1")
 
 
@@ -71,3 +71,42 @@ def test_what_was_not_read_is_noted_once_with_its_number() -> None:
         "not read:",
         "  least privilege: ACS, payload and ordering (6 times)",
     ]
+
+
+def test_no_capability_is_told_from_one_that_is_off() -> None:
+    functions = (
+        build.bridge(build.ROOT_PORT, None, "root port", settings=build.settings(acs=None)),
+        build.bridge(build.UPSTREAM_PORT, build.ROOT_PORT, "upstream port"),
+    )
+    lines = pci.tree(build.facts(pci=build.pci_tree(functions=functions)), Gaps())
+    assert [line.partition("NUMA node 0  ")[2] for line in lines[1:]] == [
+        "no ACS capability",
+        "ACS off",
+    ]
+
+
+def test_settings_of_a_function_are_told_each() -> None:
+    (first, second) = pci.settings(build.pci_function(), Gaps())
+    assert f"{first} {second.strip()}" == (
+        "    PCIe: payload 256 of 512 bytes, read request 4096 bytes, relaxed ordering on, "
+        "ATS off, no ACS capability"
+    )
+    other = build.settings(ats_enabled=None, acs={"enabled": ()}, relaxed_ordering=False)
+    text = " ".join(" ".join(pci.settings(build.pci_function(settings=other), Gaps())).split())
+    for word in ("relaxed ordering off", "no ATS", "ACS off"):
+        assert word in text
+
+
+def test_settings_that_were_not_read_are_no_settings() -> None:
+    gaps = Gaps()
+    why = Unreadable(unreadable="least privilege", privilege=True)
+    assert pci.settings(build.pci_function(settings=why), gaps) == ["    PCIe: ?"]
+    short = build.settings(acs=why, ats_enabled=why)
+    assert "ATS ?, ACS ?" in " ".join(
+        line.strip() for line in pci.settings(build.pci_function(settings=short), gaps)
+    )
+    assert gaps.lines() == ["not read:", "  least privilege: ACS, payload and ordering, ATS, ACS"]
+    assert pci.settings(build.pci_function(settings=None), gaps) == [
+        "    PCIe: no PCI Express capability"
+    ]
+    assert pci.settings(None, gaps) == []

@@ -48,5 +48,69 @@ def test_settings_show_what_is_unusual() -> None:
 def test_long_rows_are_wrapped_beside_their_label() -> None:
     lines = words.row("command line", " ".join(["word"] * 40))
     assert len(lines) > 1
-    assert all(len(line) <= words.WIDTH for line in lines)
+    assert all(len(line) <= words.page_width() for line in lines)
     assert all(line.startswith(" " * 17) for line in lines[1:])
+
+
+@pytest.mark.parametrize(("columns", "width"), [("40", 60), ("70", 70), ("200", 200)])
+def test_lines_are_as_long_as_the_terminal_is_wide(
+    monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = words.wrapped("word " * 100)
+    assert width - 5 < max(map(len, lines)) <= width
+
+
+def test_without_a_terminal_lines_have_the_usual_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("sys.__stdout__", None)
+    assert words.page_width() == words.USUAL_WIDTH == 96
+
+
+def slots(count: int) -> list[str]:
+    return [f"0000:{number:02x}:00.0" for number in range(count)]
+
+
+def test_reasons_that_differ_in_a_slot_only_are_one() -> None:
+    gaps = Gaps()
+    for slot in slots(62):
+        gaps.note(Unreadable(unreadable=f"config/{slot}: No such file or directory"), "ACS")
+    gaps.note(Unreadable(unreadable="config/0000:ff:00.0: empty"), "ACS")
+    assert gaps.lines() == [
+        "not read:",
+        "  config/<slot>: No such file or directory: ACS (62 times)",
+        "  config/0000:ff:00.0: empty: ACS",
+    ]
+    assert words.counted([f"config/{slot}: empty" for slot in slots(2)]) == [
+        "config/<slot>: empty (2 times)"
+    ]
+    assert words.counted(["config/0000:00:00.0: empty", "units: none"]) == [
+        "config/0000:00:00.0: empty",
+        "units: none",
+    ]
+
+
+def test_what_is_the_matter_at_several_places_is_told_once() -> None:
+    sentences = [
+        f"node1/mlx5_{number}: ACS is unreadable: config/{slot}: empty"
+        for number, slot in enumerate(slots(2))
+    ]
+    assert words.by_place([*sentences, "node1/mlx5_0: firmware is unreadable"]) == [
+        "node1/mlx5_0, node1/mlx5_1: ACS is unreadable: config/<slot>: empty",
+        "node1/mlx5_0: firmware is unreadable",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "text"),
+    [
+        (0.0, "1970-01-01 00:00:00 UTC (20000 days ago)"),
+        (1.728e9 - 100, "2024-10-03 23:58:20 UTC (100 s ago)"),
+        (1.728e9 - 5400, "2024-10-03 22:30:00 UTC (90 min ago)"),
+        (1.728e9 - 7200, "2024-10-03 22:00:00 UTC (2 h ago)"),
+        (1.728e9 + 60, "2024-10-04 00:01:00 UTC (later than this machine's clock)"),
+        (1e300, "1e+300 s after the start of 1970"),
+    ],
+)
+def test_times_have_an_age(at_s: float, text: str) -> None:
+    assert words.moment(at_s, 1.728e9) == text

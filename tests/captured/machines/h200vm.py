@@ -34,8 +34,8 @@ NOT_JUDGED = (
     "os command_line fabric_manager dmabuf_possible peermem_fits peermem_registered ofed "
     "rdma_modules_fit providers nic_driver_bound pci_link_width pci_link_speed pci_errors "
     "gpu_link_width gpu_link_speed gpu_pci_errors rail_distance acs relaxed_ordering "
-    "max_payload max_read_request device_present no_extra_device port_active port_link_layer "
-    "port_lanes port_rate port_firmware port_partition port_traffic_class "
+    "max_payload max_read_request device_present no_extra_device no_device_lacking port_active "
+    "port_link_layer port_lanes port_rate port_firmware port_partition port_traffic_class "
     "rails_keep_addresses_apart device_opens port_mtu gid_usable"
 )
 

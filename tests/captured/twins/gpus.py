@@ -28,9 +28,18 @@ GPUS = (
         blocks=("nvidia_driver", "module_loaded", "nvml_answers", "gpu_answers", "rail_distance"),
     ),
     Twin(
+        code="GPU-MISSING",
+        machine="dgx",
+        name="the fourth of eight",
+        places=("node1/gpu7",),
+        edits=(edits.unplugged("0000:61:00.0"), edits.not_answering("0000:61:00.0", None)),
+        blocks=("gpu_answers", "rail_distance", "acs"),
+    ),
+    Twin(
         code="GPU-EXTRA",
         machine="vm",
         promise={"gpus": {"count": 1}, "rails": {"count": 1, "nics": [{"name": "mlx5_ib0"}]}},
+        blocks=("rail_distance", "acs"),
     ),
     Twin(
         code="GPU-MODEL",

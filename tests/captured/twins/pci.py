@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from tests.captured import edits
 from tests.captured.config_space import Express
-from tests.captured.edits import gone, put
+from tests.captured.edits import Edit, gone, put
 from tests.captured.machines.roce import REDIRECTING
 from tests.captured.twins.model import PCI, RDMA, Twin
+
+
+def _unbound(slot: str, device: str, uverbs: str, netdev: str) -> Edit:
+    """No driver is bound to the NIC at ``slot``, and so nothing is there that it would make."""
+    return gone(
+        *(f"{PCI}/{slot}/{name}" for name in ("driver", "infiniband", "infiniband_verbs", "net")),
+        f"{RDMA}/{device}",
+        f"sys/class/infiniband_verbs/{uverbs}",
+        f"sys/class/net/{netdev}",
+    )
+
 
 PCI_FUNCTIONS = (
     Twin(
@@ -97,18 +108,15 @@ PCI_FUNCTIONS = (
     Twin(
         code="PCI-DRIVER-UNBOUND",
         machine="roce",
-        places=("node1/rail3",),
-        edits=(
-            gone(
-                f"{PCI}/0000:b2:00.0/driver",
-                f"{PCI}/0000:b2:00.0/infiniband",
-                f"{PCI}/0000:b2:00.0/infiniband_verbs",
-                f"{PCI}/0000:b2:00.0/net",
-                f"{RDMA}/mlx5_3",
-                "sys/class/infiniband_verbs/uverbs3",
-                "sys/class/net/rdma3",
-            ),
-        ),
-        blocks=("device_present", "port_active", "port_rate"),
+        name="one of four",
+        edits=(_unbound("0000:b2:00.0", "mlx5_3", "uverbs3", "rdma3"),),
+        blocks=("nic_driver_bound", "device_present", "port_active", "providers"),
+    ),
+    Twin(
+        code="PCI-DRIVER-UNBOUND",
+        machine="grace",
+        places=("node1/rail0",),
+        edits=(_unbound("0002:01:00.0", "mlx5_0", "uverbs0", "ibP2p1s0"),),
+        blocks=("device_present", "port_active", "port_rate", "providers", "rail_distance"),
     ),
 )

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
+
 from tests.captured import edits
 from tests.captured.edits import Edit, gone, put
-from tests.captured.rdma import ZERO_GID
+from tests.captured.rdma import VERBS_RECORD, ZERO_GID
 from tests.captured.twins.model import RDMA, Twin
 
 
 def _port(device: str, **files: str) -> tuple[Edit, ...]:
     return tuple(put(f"{RDMA}/{device}/ports/1/{name}", content) for name, content in files.items())
+
+
+def _soft_roce_instead(root: Path) -> None:
+    """mlx5_1 has lost its RDMA device, and rdma_rxe has made one on its interface."""
+    folder = root / "sys/devices/virtual/infiniband/rxe1"
+    device = (root / RDMA / "mlx5_1").resolve()
+    shutil.copytree(device, folder, symlinks=True)
+    gone(f"{RDMA}/mlx5_1", "sys/class/infiniband_verbs/uverbs1")(root)
+    shutil.rmtree(device)
+    for name in ("device", "board_id"):
+        (folder / name).unlink()
+    put("sys/devices/virtual/infiniband/rxe1/parent", "rdma1")(root)
+    (root / RDMA / "rxe1").symlink_to(os.path.relpath(folder, root / RDMA))
+    put(VERBS_RECORD, (root / VERBS_RECORD).read_text().replace('"mlx5_1"', '"rxe1"'))(root)
 
 
 PORTS = (
@@ -34,6 +52,32 @@ PORTS = (
             ),
         ),
         blocks=("port_active", "port_rate", "pci_link_width", "rail_distance", "gid_usable"),
+    ),
+    Twin(
+        code="PORT-DEVICE-MISSING",
+        machine="roce",
+        name="second of four by pattern",
+        edits=(
+            edits.unplugged("0000:32:00.0"),
+            gone(f"{RDMA}/mlx5_1", "sys/class/infiniband_verbs/uverbs1", "sys/class/net/rdma1"),
+        ),
+        blocks=("device_present", "port_active", "pci_link_width", "rail_distance", "gid_usable"),
+    ),
+    Twin(
+        code="PORT-DEVICE-MISSING",
+        machine="roce",
+        name="Soft-RoCE in its place",
+        edits=(_soft_roce_instead,),
+        blocks=("device_present", "port_active", "providers"),
+    ),
+    Twin(
+        code="PORT-DEVICE-MISSING",
+        machine="roce",
+        name="Soft-RoCE in its named place",
+        promise={"rails": {"nics": [{"netdev": f"rdma{number}"} for number in range(4)]}},
+        places=("node1/rail1",),
+        edits=(_soft_roce_instead,),
+        blocks=("port_active", "port_rate", "rail_distance"),
     ),
     Twin(
         code="PORT-DEVICE-EXTRA",

@@ -1,0 +1,118 @@
+"""The cases that each node owes, by its profile and its own facts; those that nobody reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gdrcheck import rails
+from gdrcheck.facts import Facts
+from gdrcheck.findings.model import Where
+from gdrcheck.outcome import Outcome
+from gdrcheck.profile import Profile
+from gdrcheck.results.cases import CaseResult, class_name
+from gdrcheck.results.incoming import NodeReport
+from gdrcheck.results.pairs import explanation, nodes_with_pairs, not_whole
+from gdrcheck.results.states import SeenState
+from gdrcheck.rules.driver import expected_modules
+from gdrcheck.run import RunSpec
+
+# What a check has one case for.
+NODE, MODULE, GPU, RAIL, RAIL_BY_HOST, RAIL_AND_GPU = range(6)
+# Area (the module of the checks) -> subject -> names: the checks as they are, so that none of
+# them can be left out in silence. A test compares the two.
+NODE_PHASE: Mapping[str, Mapping[int, str]] = {
+    "host": {NODE: "os kernel command_line iommu"},
+    "driver": {
+        MODULE: "module_loaded",
+        NODE: "nvidia_driver nvidia_version nvidia_module_kind cuda_supported fabric_manager "
+        "dmabuf_possible peermem_fits peermem_registered ofed rdma_modules_fit providers",
+    },
+    "gpus": {
+        GPU: "gpu_present gpu_answers gpu_model gpu_mig gpu_bar1",
+        NODE: "no_extra_gpu nvml_answers",
+    },
+    "pci": {
+        RAIL: "nic_driver_bound pci_link_width pci_link_speed pci_errors acs relaxed_ordering "
+        "max_payload max_read_request",
+        GPU: "gpu_link_width gpu_link_speed gpu_pci_errors",
+        RAIL_AND_GPU: "rail_distance",
+        NODE: "pci_listed",
+    },
+    "ports": {
+        RAIL: "device_present port_active port_link_layer port_lanes port_rate port_firmware "
+        "port_partition port_traffic_class",
+        NODE: "no_extra_device no_device_lacking rails_keep_addresses_apart",
+    },
+    "verbs": {RAIL: "device_opens port_mtu gid_usable"},
+    "memory": {RAIL: "memlock_effective", RAIL_BY_HOST: "host_memory_registers"},
+}
+PAIR_PHASE: Mapping[str, Mapping[int, str]] = {"ports": {RAIL: "port_counters"}}
+
+
+def owed_cases(spec: RunSpec, node: str, facts: Facts) -> Iterator[CaseResult]:
+    """The cases of ``node``'s own suite, each as an error: nobody has reported it yet."""
+    profile = spec.profile_of(node)
+    subjects = _subjects(profile, facts)
+    phases = (NODE_PHASE, PAIR_PHASE) if node in nodes_with_pairs(spec) else (NODE_PHASE,)
+    for phase in phases:
+        for area, names_of in phase.items():
+            for kind, names in names_of.items():
+                for name in names.split():
+                    for subject, where in subjects[kind]:
+                        yield CaseResult(
+                            suite=node,
+                            id=f"{name}[{subject}]",
+                            classname=class_name(node, area),
+                            where=where,
+                            outcome=Outcome.ERROR,
+                            message="the node reported no such case",
+                        )
+
+
+def _subjects(profile: Profile, facts: Facts) -> dict[int, list[tuple[str, Where]]]:
+    """What stands in the brackets of the names, for each kind, and the place; as the checks say."""
+    node = Where(node=facts.node)
+    found = rails.resolve(profile, facts)
+    gpu_count = profile.gpus.count if profile.gpus else 0
+    gpus = [Where(node=facts.node, gpu=f"gpu{number}") for number in range(gpu_count)]
+    subjects = {
+        NODE: [(facts.node, node)],
+        MODULE: [(f"{facts.node}, {name}", node) for name in expected_modules(profile)],
+        GPU: [(where.text(), where) for where in gpus],
+        RAIL: [(rail.where.text(), rail.where) for rail in found],
+        RAIL_BY_HOST: [(f"{rail.where.text()}, host", rail.where) for rail in found],
+        RAIL_AND_GPU: [(rail.where_with_gpu.text(), rail.where) for rail in found if gpus],
+    }
+    # What is not promised has one case, which says so.
+    return {kind: cases or subjects[NODE] for kind, cases in subjects.items()}
+
+
+def missing_cases(
+    spec: RunSpec, reports: Mapping[str, NodeReport], states: Mapping[str, SeenState]
+) -> list[CaseResult]:
+    """What nodes with facts owe and did not report, as cases that say why if that is known.
+
+    Without facts, or without any case, ``every_node_reported`` tells of the node as a whole.
+    """
+    missing = []
+    for node, report in reports.items():
+        if report.facts is None or not report.cases:
+            continue
+        cause = not_whole(report, states[node]) or explanation(report)
+        told = {case.id for case in report.cases if case.suite == node}
+        missing += [
+            case if cause is None else _blocked(case, *cause)
+            for case in owed_cases(spec, node, report.facts)
+            if case.id not in told
+        ]
+    return missing
+
+
+def _blocked(case: CaseResult, blocked_by: str, why: str) -> CaseResult:
+    return case.model_copy(
+        update={
+            "outcome": Outcome.BLOCKED,
+            "message": f"blocked by {blocked_by}: {why}",
+            "blocked_by": blocked_by,
+        }
+    )
