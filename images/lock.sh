@@ -33,3 +33,12 @@ upgrade=("$@")
 lock dev controller dev
 lock controller controller
 lock image image
+
+# The newer line of the driver's binding, which the tests run as well: it cannot be in one
+# environment with the line of the image.
+echo "cuda-bindings>=13,<14" | "$scratch/venv/bin/uv" pip compile - \
+    --output-file requirements/cuda13.txt "${upgrade[@]}" \
+    --universal --python-version 3.11 --generate-hashes \
+    --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+sed -i "1i # cuda-bindings 13, for tests beside the locked 12. Locked by images/lock.sh; do not edit." \
+    requirements/cuda13.txt
