@@ -11,21 +11,17 @@ Poison is the complement of the stream, so an unwritten byte is never right by a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gdrcheck.mismatch import LooksLike, Mismatch
+from gdrcheck import likeness
+from gdrcheck.likeness import Expected, Read
+from gdrcheck.mismatch import Mismatch
+from gdrcheck.stream import MASK, Bytes, Stream, mix, mixed_words
 
-Bytes = NDArray[np.uint8]
-
-_MASK = (1 << 64) - 1
-_EXCERPT_BYTES = 16
-# How far from its place right data is looked for, and how many bytes must agree to say so.
-_SHIFT_BYTES = 4096
-_EVIDENCE_BYTES = 8
+__all__ = ["Bytes", "Key", "Pattern", "expected", "fill_stream", "mix", "verify_stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +41,62 @@ class Key:
         """The 64-bit word that the stream of this key is XORed with."""
         word = 0
         for part in (self.run_tag, self.source, self.direction, self.iteration):
-            word = mix(word ^ (part & _MASK))
+            word = mix(word ^ (part & MASK))
         return word
+
+    @property
+    def stream(self) -> Stream:
+        """The bytes of this key."""
+        return Stream("mixed", self.tag)
 
     def previous(self) -> Key | None:
         """The key of the message before this one; None for the first."""
         return replace(self, iteration=self.iteration - 1) if self.iteration else None
 
 
-def mix(word: int) -> int:
-    """SplitMix64's finaliser for one 64-bit word."""
-    word = (word + 0x9E3779B97F4A7C15) & _MASK
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
-    return word ^ (word >> 31)
+def expected(
+    key: Key, length_bytes: int, start: int = 0, neighbours: Sequence[tuple[Key, int]] = ()
+) -> Expected:
+    """What a message of this key must be, and what it may be instead.
+
+    A neighbour is the key of an adjoining range, and the position in its stream that would lie at
+    the message's first byte. ValueError when there is nothing to verify.
+    """
+    earlier = key.previous()
+    return Expected(
+        key.stream,
+        start,
+        length_bytes,
+        previous=earlier.stream if earlier else None,
+        neighbours=tuple((other.stream, at) for other, at in neighbours),
+    )
 
 
-def _position_table(words: int) -> NDArray[Any]:
-    """``mix(p)`` for every p below ``words``, as little-endian 64-bit words."""
-    table = np.arange(words, dtype=np.uint64)
-    table += np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        table ^= table >> np.uint64(shift)
-        table *= np.uint64(factor)
-    table ^= table >> np.uint64(31)
-    return table.astype("<u8", copy=False)
+def fill_stream(
+    write: Callable[[int, Bytes], object],
+    length_bytes: int,
+    key: Key,
+    start: int = 0,
+    chunk_bytes: int = likeness.CHUNK_BYTES,
+) -> None:
+    """Hand the key's stream to ``write`` (offset, bytes) chunk by chunk, for any length."""
+    for offset in range(0, length_bytes, chunk_bytes):
+        size = min(chunk_bytes, length_bytes - offset)
+        write(offset, key.stream.piece(start + offset, size))
+
+
+def verify_stream(
+    read: Read,
+    length_bytes: int,
+    key: Key,
+    start: int = 0,
+    neighbours: Sequence[tuple[Key, int]] = (),
+) -> Mismatch | None:
+    """None if every byte that ``read`` (offset, length) returns is the key's stream.
+
+    Reads chunk by chunk, so any length takes the memory of a few chunks.
+    """
+    return likeness.verify(read, expected(key, length_bytes, start, neighbours))
 
 
 class Pattern:
@@ -81,7 +108,7 @@ class Pattern:
     def __init__(self, capacity_bytes: int) -> None:
         words = capacity_bytes // 8 + 2
         self.capacity_bytes = capacity_bytes
-        self._table: Bytes = _position_table(words).view(np.uint8)
+        self._table: Bytes = mixed_words(0, words).view(np.uint8)
         self._scratch: Bytes = np.empty(words * 8, dtype=np.uint8)
         self._equal = np.empty(words, dtype=np.bool_)
 
@@ -91,28 +118,27 @@ class Pattern:
 
     def poison(self, out: Bytes, key: Key, start: int = 0) -> None:
         """Write what must not remain once the key's message has arrived."""
-        self._stream(out, key.tag ^ _MASK, start)
+        self._stream(out, key.tag ^ MASK, start)
 
     def is_poison(self, data: Bytes, key: Key, start: int = 0) -> bool:
         """Whether ``data`` is as ``poison`` left it."""
-        return self._matches(data, key.tag ^ _MASK, start)
+        return self._matches(data, key.tag ^ MASK, start)
 
     def verify(self, data: Bytes, key: Key, start: int = 0) -> Mismatch | None:
         """None if every byte of ``data`` is the key's stream from byte ``start`` on."""
         if self._matches(data, key.tag, start):
             return None
-        expected = self._piece(key.tag, start, len(data))
-        bad = np.flatnonzero(expected != data)
-        first = int(bad[0])
-        excerpt = slice(max(0, first - 4), first + _EXCERPT_BYTES - 4)
-        return Mismatch(
-            first_bad_offset=first,
-            bad_bytes=len(bad),
-            excerpt_offset=excerpt.start,
-            expected_hex=expected[excerpt].tobytes().hex(),
-            got_hex=data[excerpt].tobytes().hex(),
-            looks_like=self._classify(data, bad, key, start),
-        )
+        found = verify_stream(lambda at, size: data[at : at + size], len(data), key, start)
+        return found or self._right_too_late(data, key, start)
+
+    def _right_too_late(self, data: Bytes, key: Key, start: int) -> Mismatch:
+        """What was wrong at first sight and is right now. Nothing may arrive after completion."""
+        equal = self._equal[: len(data) // 8]
+        first = 8 * (len(equal) if equal.all() else int(np.argmin(equal)))
+        wanted = expected(key, len(data), start)
+        at, size = wanted.excerpt_range(first)
+        bad = max(1, len(equal) - int(np.count_nonzero(equal)))
+        return wanted.mismatch(first, bad, data[at : at + size], (), ())
 
     def _stream(self, out: Bytes, tag: int, start: int) -> None:
         size = len(out)
@@ -130,47 +156,12 @@ class Pattern:
 
     def _matches(self, data: Bytes, tag: int, start: int) -> bool:
         size = len(data)
-        expected = self._scratch[:size]
-        self._stream(expected, tag, start)
+        right = self._scratch[:size]
+        self._stream(right, tag, start)
         body = size - size % 8
         equal = self._equal[: body // 8]
-        np.equal(expected[:body].view("<u8"), data[:body].view("<u8"), out=equal)
-        return bool(equal.all()) and expected[body:].tobytes() == data[body:].tobytes()
-
-    def _piece(self, tag: int, start: int, size: int) -> Bytes:
-        out = np.empty(size, dtype=np.uint8)
-        self._stream(out, tag, start)
-        return out
-
-    def _classify(self, data: Bytes, bad: NDArray[np.intp], key: Key, start: int) -> LooksLike:
-        got = data[bad]
-        if np.array_equal(got, self._piece(key.tag ^ _MASK, start, len(data))[bad]):
-            return "poison"
-        # One or two bytes can look like anything.
-        if len(bad) < min(_EVIDENCE_BYTES, len(data)):
-            return "other"
-        if not got.any():
-            return "zeros"
-        earlier = key.previous()
-        if earlier and np.array_equal(got, self._piece(earlier.tag, start, len(data))[bad]):
-            return "previous iteration"
-        return "shifted" if self._is_shifted(data, bad, key, start) else "other"
-
-    def _is_shifted(self, data: Bytes, bad: NDArray[np.intp], key: Key, start: int) -> bool:
-        """Whether the wrong bytes are the stream's bytes from one distance away."""
-        lowest = max(0, start - _SHIFT_BYTES)
-        highest = min(self.capacity_bytes, start + len(data) + _SHIFT_BYTES)
-        stream = self._piece(key.tag, lowest, highest - lowest)
-        first = int(bad[0])
-        sample = data[first : first + _EVIDENCE_BYTES].tobytes()
-        if len(sample) < _EVIDENCE_BYTES:
-            return False
-        found = stream.tobytes().find(sample)
-        if found < 0:
-            return False
-        moved = bad - first + found
-        inside = moved[moved < len(stream)]
-        return bool(np.array_equal(data[bad[: len(inside)]], stream[inside]))
+        np.equal(right[:body].view("<u8"), data[:body].view("<u8"), out=equal)
+        return bool(equal.all()) and right[body:].tobytes() == data[body:].tobytes()
 
 
 def _rotated(tag: int, start: int) -> np.uint64:

@@ -23,3 +23,18 @@ def step(text: str) -> Iterator[None]:
     if _sink is not None:
         _sink(text)
     yield
+
+
+@contextmanager
+def only(text: str) -> Iterator[None]:
+    """Announce ``text`` before the block runs, and none of the steps inside it.
+
+    For what repeats the same few calls so often that a record of each would be a burden.
+    """
+    global _sink
+    with step(text):
+        sink, _sink = _sink, None
+        try:
+            yield
+        finally:
+            _sink = sink

@@ -7,17 +7,10 @@ import mmap
 import numpy as np
 
 from gdrcheck.pattern import Bytes, Key, Pattern
+from gdrcheck.sizes import size_text
 from gdrcheck.verbs.errors import VerbsError
 
 PAGE_BYTES = mmap.PAGESIZE
-
-
-def size_text(length_bytes: int) -> str:
-    """``1 MiB``: a number of bytes in the largest unit that divides it."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if length_bytes >= factor and length_bytes % factor == 0:
-            return f"{length_bytes // factor} {unit}"
-    return f"{length_bytes} B"
 
 
 def allocate(length_bytes: int) -> Bytes:

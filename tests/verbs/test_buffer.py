@@ -6,7 +6,8 @@ import ctypes
 
 import pytest
 
-from gdrcheck.verbs.buffer import PAGE_BYTES, HostBuffer, allocate, size_text
+from gdrcheck.sizes import size_text
+from gdrcheck.verbs.buffer import PAGE_BYTES, HostBuffer, allocate
 from gdrcheck.verbs.errors import VerbsError
 
 
