@@ -4,6 +4,7 @@ it runs.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Sequence
 
@@ -33,9 +34,10 @@ def archive(
     host_key: str,
     host_key_public: str,
     has_store: bool,
+    more: Iterable[initramfs.Member] = (),
 ) -> bytes:
     """An initramfs archive with the node's own files below `node/`, to be appended to the common
-    one.
+    one. ``more`` are further files, by their names in the node's root.
     """
     name = f"node{number}"
     files = [
@@ -49,6 +51,7 @@ def archive(
         _file("etc/ssh/ssh_host_ed25519_key.pub", f"{host_key_public}\n"),
         _file(f"etc/ssh/authorized_keys/{USER}", f"{user_key}\n"),
         *_link_files(number),
+        *(dataclasses.replace(member, name=f"node/{member.name}") for member in more),
     ]
     if has_store:
         files.append(_file("etc/containers/storage.conf", _STORAGE_CONF))

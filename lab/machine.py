@@ -14,9 +14,12 @@ NETWORKS = ("control", "data")
 INTERFACES = {"mgmt0": 0, "ctl0": 1, "data0": 2}
 DATA_MTU = 4200
 DATA_NIC_ID = "nic-data"
+DMABUF_LIMIT_MIB = 4096
 _KERNEL_OPTIONS = (
     "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off audit=0 apparmor=0 nowatchdog nokaslr "
-    "systemd.show_status=auto"
+    "systemd.show_status=auto "
+    # Room for exports of the emulated GPUs' memory, of which the kernel allows 64 MiB otherwise.
+    f"udmabuf.size_limit_mb={DMABUF_LIMIT_MIB} udmabuf.list_limit=4096"
 )
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lab import access, guest_files, state, tools
+from lab.emulated_gpu import node_files
 from lab.errors import LabError
 from lab.machine import Guest, node_command
 from lab.process import Process, daemon
@@ -41,6 +42,7 @@ def make_access(directory: Path, lab: LabState, numbers: Sequence[int]) -> None:
             host_key=(home / "host_key").read_text(),
             host_key_public=public,
             has_store=lab.store_disk is not None,
+            more=node_files.members(number, lab.memory_mib),
         )
         initramfs = home / "initramfs.cpio"
         initramfs.touch(mode=0o600)

@@ -28,10 +28,11 @@ def collect(
     left = collected.read(root)
     software = versions.read_versions(root)
     with ThreadPoolExecutor(max_workers=3) as pool:
-        asked_nvml = pool.submit(gpu.read_nvml, root, within_s * NVML_SHARE)
+        asked_nvml = pool.submit(gpu.ask_nvml, root, within_s * NVML_SHARE)
         asked_verbs = pool.submit(survey.read_survey, root, within_s * SURVEY_SHARE)
         asked_devices = pool.submit(rdma.read_devices, root, within_s * DEVICES_SHARE)
-        nvml, opened = asked_nvml.result(), asked_verbs.result()
+        driver_says, opened = asked_nvml.result(), asked_verbs.result()
+        nvml = driver_says.nvml
         devices = rdma.answered(asked_devices.result(), opened)
     nics = () if isinstance(devices, Unreadable) else devices
     slots = {device.slot for device in nics if device.slot is not None}
@@ -46,6 +47,6 @@ def collect(
         rdma_stack=driver.read_rdma_stack(root, left, software),
         rdma_devices=devices,
         pci=pci.read_tree(root, left, sorted(slots | set(also))),
-        emulated=False,
+        emulated=driver_says.emulated,
         versions=software,
     )

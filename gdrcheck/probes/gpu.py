@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,6 +18,17 @@ DEADLINE_S = 30.0
 # Each alone shows a loaded driver: sandboxes hide the first, containers may hide the second.
 SIGNS_OF_DRIVER = ("sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl")
 ANSWER: TypeAdapter[Nvml | Unreadable] = TypeAdapter(Nvml | Unreadable)
+# The child's first line when the libraries are the emulated ones, before it asks them anything: so
+# it is known also of a call that fails or never returns.
+EMULATED_LINE = b"EMULATED\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What NVML answers, as ``read_nvml`` says, and whether the driver's libraries are emulated."""
+
+    nvml: Nvml | Unreadable | None
+    emulated: bool
 
 
 def read_nvml(root: Path, deadline_s: float = DEADLINE_S) -> Nvml | Unreadable | None:
@@ -27,11 +39,19 @@ def read_nvml(root: Path, deadline_s: float = DEADLINE_S) -> Nvml | Unreadable |
     loaded and cannot be asked: the library or its Python binding is missing, NVML refuses to
     start, or a driver call hangs.
     """
+    return ask_nvml(root, deadline_s).nvml
+
+
+def ask_nvml(root: Path, deadline_s: float = DEADLINE_S) -> Asked:
+    """As ``read_nvml``, and whether what answered, or failed to, is the emulated driver."""
     if not any(_may_exist(root / sign) for sign in SIGNS_OF_DRIVER):
-        return None
-    answer = live.answer(root, CHILD, RECORD, deadline_s)
-    if isinstance(answer, Unreadable):
-        return answer
+        return Asked(None, emulated=False)
+    said = live.listen(root, CHILD, RECORD, deadline_s)
+    emulated = said.printed.startswith(EMULATED_LINE)
+    return Asked(said.failure or _parsed(said.printed.removeprefix(EMULATED_LINE)), emulated)
+
+
+def _parsed(answer: bytes) -> Nvml | Unreadable:
     try:
         return ANSWER.validate_json(answer)
     except ValidationError as error:

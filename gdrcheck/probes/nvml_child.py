@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from gdrcheck.facts import Gpu, GpuProcess, MigDevice, Nvml, Unreadable
 from gdrcheck.facts.gpu import Virtualization
+from gdrcheck.probes.gpu import EMULATED_LINE
 
 try:
     import pynvml
@@ -33,6 +34,8 @@ else:
     )
 
 T = TypeVar("T")
+LIBRARIES = ("libnvidia-ml.so.1", "libcuda.so.1")
+EMULATED_MARKER = "gdrcheck_emulated_gpu"
 # The driver's own list of GPUs, by slot: also those that NVML gives no handle for.
 BOUND_GPUS = Path("/proc/driver/nvidia/gpus")
 BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])")
@@ -48,11 +51,30 @@ VIRTUALIZATION: dict[int, Virtualization] = {
 
 
 def main() -> None:
-    """Prints an ``Nvml``, or an ``Unreadable`` when NVML cannot be asked at all."""
+    """Prints an ``Nvml``, or an ``Unreadable`` when NVML cannot be asked at all.
+
+    ``EMULATED_LINE`` comes first when the driver's libraries are emulated.
+    """
     # A library that prints something must not spoil the answer.
-    with os.fdopen(os.dup(1), "w") as answer:
+    with os.fdopen(os.dup(1), "wb") as answer:
         os.dup2(2, 1)
-        answer.write(read().model_dump_json())
+        if is_emulated():
+            answer.write(EMULATED_LINE)
+            answer.flush()
+        answer.write(read().model_dump_json().encode())
+
+
+def is_emulated() -> bool:
+    """Whether NVML or the CUDA driver library here is the lab's, which says so by a symbol."""
+    return any(_has_marker(library) for library in LIBRARIES)
+
+
+def _has_marker(library: str) -> bool:
+    _about_to(f"load {library}")
+    try:
+        return hasattr(ctypes.CDLL(library), EMULATED_MARKER)
+    except OSError:
+        return False  # It is not there, or cannot be loaded: NVML's binding says so itself.
 
 
 def read(bound_gpus: Path = BOUND_GPUS) -> Nvml | Unreadable:

@@ -25,6 +25,8 @@ from xml.etree import ElementTree
 
 from gdrcheck import __version__, host_collector
 from gdrcheck.profile import Profile
+from gdrcheck.results.cases import CaseResult
+from gdrcheck.results.incoming import read_node
 from gdrcheck.results.unpack import unpack_all
 from gdrcheck.run import Deadlines, NodeSpec, RunSpec, new_run_id
 from lab import api
@@ -38,6 +40,22 @@ COLLECTOR = Path(host_collector.__file__).parent
 COLLECT_S = 180
 # What the playbook grants, too.
 RIGHTS = ("--cap-add", "IPC_LOCK", "--ulimit", "memlock=-1:-1")
+# The node's entry point, with some of the checks: the image has them all.
+ONLY = """
+import shutil, sys
+from pathlib import Path
+sys.path.insert(0, "/opt/gdrcheck")
+from gdrcheck.node.command import run_node
+from gdrcheck.node.supervisor import DEFAULT_CHECKS
+
+home, node, *only = sys.argv[1:]
+given, checks = Path(home, "in"), Path("/tmp", Path(home).name, "checks")
+def others(_, names):
+    return [name for name in names if name.startswith("check_") and name not in only]
+shutil.copytree(DEFAULT_CHECKS, checks, ignore=others)
+sys.exit(run_node(run_file=given / "run.json", secret_file=given / "secret", node=node,
+                  out=Path(home, "out"), checks=checks))
+"""
 PROFILE: dict[str, Any] = {
     "gpus": {"count": 0},
     "rails": {
@@ -131,6 +149,20 @@ class WarmRun:
 
     def finish(self, deadline_s: float = 400, states: dict[str, Any] | None = None) -> Merged:
         """Waits for every node's entry point, brings the files home and merges them."""
+        self._bring_home(deadline_s)
+        return merge(self.directory, states)
+
+    def cases(self, node: api.Node, deadline_s: float = 400) -> dict[str, CaseResult]:
+        """The cases of a node, by name, as its own files tell them; waits as ``finish`` does.
+
+        For a run of some checks only: the merge would find that the others are owed.
+        """
+        self._bring_home(deadline_s)
+        place = self.directory / "nodes" / node.name
+        report = read_node(place, node.name, self.spec.run_id, "the node left no result")
+        return {case.id: case for case in report.cases}
+
+    def _bring_home(self, deadline_s: float) -> None:
         end = time.monotonic() + deadline_s
         for name, process in self.processes.items():
             try:
@@ -142,7 +174,6 @@ class WarmRun:
             if node.running:
                 self._fetch(node)
         unpack_all(self.directory)
-        return merge(self.directory, states)
 
     def _fetch(self, node: api.Node) -> None:
         command = node.ssh_command(f"cd {self.out} && sudo sh -c 'tar -czf - *'")
@@ -183,14 +214,19 @@ class Warm:
         """Runs the host collector on every node again, for what a test has changed there."""
         collect(self.nodes)
 
-    def start(self, run: RunSpec, nodes: Sequence[api.Node] | None = None) -> WarmRun:
-        """Starts the entry point of ``run`` on ``nodes`` (default: all that the run names)."""
+    def start(
+        self, run: RunSpec, nodes: Sequence[api.Node] | None = None, only: Sequence[str] = ()
+    ) -> WarmRun:
+        """Starts the entry point of ``run`` on ``nodes`` (default: all that the run names).
+
+        ``only``: with these files of checks, which saves the time of the others.
+        """
         chosen = nodes or [n for n in self.nodes if n.name in {spec.name for spec in run.nodes}]
         directory = self.results / run.run_id
         directory.mkdir(parents=True)
         (directory / "run.json").write_text(run.model_dump_json())
         secret = hashlib.sha256(run.run_id.encode()).hexdigest()
-        packed = _tar({"run.json": run.model_dump_json(), "secret": secret})
+        packed = _tar({"run.json": run.model_dump_json(), "secret": secret, "only.py": ONLY})
         processes = {}
         for node in chosen:
             place = f"{HOME}/{run.run_id}"
@@ -201,11 +237,13 @@ class Warm:
                 packed,
             )
             inside = f"/warm/{run.run_id}"
-            command = (
-                f"sudo podman exec {self.name} /usr/bin/python3 -m gdrcheck node "
-                f"--run {inside}/in/run.json --secret {inside}/in/secret "
+            entry = (
+                f"-m gdrcheck node --run {inside}/in/run.json --secret {inside}/in/secret "
                 f"--node {node.name} --out {inside}/out"
             )
+            if only:
+                entry = f"{inside}/in/only.py {inside} {node.name} {' '.join(only)}"
+            command = f"sudo podman exec {self.name} /usr/bin/python3 {entry}"
             processes[node.name] = subprocess.Popen(
                 node.ssh_command(command),
                 stdin=subprocess.DEVNULL,
@@ -224,9 +262,10 @@ def warm(
     *,
     rights: Sequence[str] = RIGHTS,
     name: str = CONTAINER,
+    gpus: bool = False,
 ) -> Iterator[Warm]:
     """Starts a container on every node with the rights of a real run, after the host collector ran
-    there; removes them at the end.
+    there; removes them at the end. ``gpus``: with the node's GPUs, as a profile that promises some.
     """
     command = shlex.join(
         [
@@ -250,6 +289,7 @@ def warm(
             "/dev/infiniband/uverbs0",
             "--device",
             "/dev/infiniband/rdma_cm",
+            *(("--device", "nvidia.com/gpu=all") if gpus else ()),
             "-v",
             f"{HOME}:/warm",
             "-v",

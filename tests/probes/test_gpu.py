@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gdrcheck import probes
 from gdrcheck.facts import GpuProcess, MigDevice, Nvml, Unreadable
 from gdrcheck.probes import gpu, nvml_child
 from tests import facts
@@ -239,6 +240,25 @@ def test_a_driver_is_asked_or_its_record_is_read(tmp_path: Path, sign: str) -> N
 def test_a_recorded_reason_is_kept(tmp_path: Path) -> None:
     driver_with_record(tmp_path, Unreadable(unreadable="NVML: why").model_dump_json().encode())
     assert gpu.read_nvml(tmp_path) == Unreadable(unreadable="NVML: why")
+
+
+@pytest.mark.parametrize("answer", [facts.nvml(), Unreadable(unreadable="NVML: why")])
+def test_an_emulated_driver_is_told_whatever_it_answers(
+    tmp_path: Path, answer: Nvml | Unreadable
+) -> None:
+    record = answer.model_dump_json().encode()
+    driver_with_record(tmp_path, record)
+    assert gpu.ask_nvml(tmp_path) == gpu.Asked(answer, emulated=False)
+    driver_with_record(tmp_path, gpu.EMULATED_LINE + record)
+    assert gpu.ask_nvml(tmp_path) == gpu.Asked(answer, emulated=True)
+    assert probes.collect("node1", tmp_path).emulated
+
+
+def test_an_emulated_driver_is_told_when_the_answer_is_cut_off(tmp_path: Path) -> None:
+    driver_with_record(tmp_path, gpu.EMULATED_LINE)
+    asked = gpu.ask_nvml(tmp_path)
+    assert isinstance(asked.nvml, Unreadable)
+    assert asked.emulated
 
 
 @pytest.mark.parametrize("change", [{"gpus": [{"slot": "0000:1b:00.0"}]}, {"lost": ["all"]}])

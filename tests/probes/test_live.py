@@ -57,6 +57,21 @@ def test_a_deadline_names_the_step_and_ends_the_child(tmp_path: Path) -> None:
         os.kill(int(note.read_text()), 0)
 
 
+@pytest.mark.parametrize("end", ["exec sleep 600", "exit 1", "kill -SEGV $$"])
+def test_what_was_printed_before_a_failure_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    # A module as the probes have them, which says something and is then ended.
+    (tmp_path / "child_that_fails.py").write_text(
+        f"import os; print('first', flush=True); os.execv('/bin/sh', ['sh', '-c', {end!r}])"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said = live.listen(live.LIVE_ROOT, "child_that_fails", "none.json", 2.0)
+    assert said.printed == b"first\n"
+    assert said.failure is not None
+    assert "child_that_fails" in said.failure.unreadable
+
+
 def test_a_child_that_does_not_die_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,21 @@
+/* The kernels of gdrcheck, in C: the same functions of the same pattern.h. */
+#ifndef GDRCHECK_EMULATED_KERNELS_H
+#define GDRCHECK_EMULATED_KERNELS_H
+
+#include "libcuda.h"
+
+struct kernel {
+    const char *name;
+    /* Does what the kernel does; false when an argument names memory that is not there. Every
+     * argument is a 64-bit number. `lies`: verify finds nothing wrong.
+     */
+    bool (*run)(const uint64_t *arguments, bool lies);
+    int arguments;
+};
+
+/* By its name in the PTX; NULL for any other. */
+const struct kernel *kernel_named(const char *name);
+
+enum { KERNEL_ARGUMENTS_MAX = 8 };
+
+#endif
