@@ -32,7 +32,7 @@ with _root_logger_kept():
         from pyverbs.addr import GID, AHAttr, GlobalRoute
         from pyverbs.cq import CQ, CompChannel
         from pyverbs.device import Context, get_device_list
-        from pyverbs.mr import MR
+        from pyverbs.mr import MR, DmaBufMR
         from pyverbs.pd import PD
         from pyverbs.pyverbs_error import PyverbsError
         from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
@@ -59,6 +59,7 @@ __all__ = [
     "AHAttr",
     "CompChannel",
     "Context",
+    "DmaBufMR",
     "GlobalRoute",
     "PyverbsError",
     "QPAttr",

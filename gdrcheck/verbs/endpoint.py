@@ -3,80 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from gdrcheck.pattern import Bytes
-from gdrcheck.verbs import gid
 from gdrcheck.verbs.buffer import HostBuffer
 from gdrcheck.verbs.compat import (
-    GID,
-    QP,
     SGE,
-    AHAttr,
-    GlobalRoute,
-    PyverbsError,
-    QPAttr,
-    QPCap,
-    QPInitAttr,
     RecvWR,
     SendWR,
     enums,
-    owned,
-    verbs_step,
 )
 from gdrcheck.verbs.completion_queue import QUEUE_DEPTH, CompletionQueue
-from gdrcheck.verbs.device import Device, PortInfo
-from gdrcheck.verbs.errors import VerbsError, status_name
+from gdrcheck.verbs.device import Device
+from gdrcheck.verbs.errors import VerbsError
 from gdrcheck.verbs.link import Completion, Verb
 from gdrcheck.verbs.memory import Registration
-from gdrcheck.verbs.mtu import Mtu, agreed_mtu, own_mtu
-from gdrcheck.verbs.protocol import MODIFY_QP, EndpointInfo
-
-# pyverbs' default of 1 does not pass a router.
-_HOP_LIMIT = 255
-# Of the IB specification: 4.096 us * 2^14 = 67 ms between retransmissions, at the least.
-_TIMEOUT_MIN = 14
-# Not 7: rxe takes the highest number for "for ever" (tried), and then a lost peer is only silence.
-_RETRIES = 6
-# Retry for ever when the receiver is not ready: our own deadline ends it, and names it.
-_RNR_RETRIES = 7
-_RNR_TIMER = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """How the ends reach each other, as the profile wants it.
-
-    ``promised_mtu`` None: whatever the ports can.
-    """
-
-    port: PortInfo
-    gid: gid.GidChoice
-    pkey_index: int
-    traffic_class: int
-    service_level: int
-    promised_mtu: Mtu | None
-    completion_s: float
-
-    @property
-    def local_mtu(self) -> Mtu:
-        """The MTU that this end offers, in bytes. VerbsError if the port cannot do it."""
-        return own_mtu(self.port.active_mtu, self.promised_mtu)
-
-    @property
-    def timeout(self) -> int:
-        """The exponent of the retransmission timeout (4.096 us * 2^n).
-
-        All retries together take a quarter to half of ``completion_s``: a lost peer is reported as
-        RETRY_EXC_ERR, not as silence, and a busy one is not taken for lost.
-        """
-        each_us = self.completion_s * 1e6 / (2 * (_RETRIES + 1))
-        return max(_TIMEOUT_MIN, min(21, int(each_us / 4.096).bit_length() - 1))
+from gdrcheck.verbs.mtu import agreed_mtu
+from gdrcheck.verbs.protocol import EndpointInfo
+from gdrcheck.verbs.queue_pair import (
+    Address,
+    Path,
+    QueuePair,
+    next_completion,
+    open_queue_pair,
+)
 
 
 class Endpoint:
@@ -92,14 +45,14 @@ class Endpoint:
         buffer: HostBuffer,
         registration: Registration,
         queue: CompletionQueue,
-        qp: Any,
+        pair: QueuePair,
     ) -> None:
         self._path = path
         self._buffer = buffer
         self._registration = registration
         self.queue = queue
-        self.qp = qp
-        self.psn = secrets.randbelow(1 << 24)
+        self._pair = pair
+        self.qp = pair.qp
         self.remote: EndpointInfo | None = None
         self._sends: dict[tuple[Verb, int, int], Any] = {}
         self._receives: dict[tuple[int, int], Any] = {}
@@ -108,12 +61,12 @@ class Endpoint:
 
     def info(self) -> EndpointInfo:
         """What the other end needs to connect."""
-        path = self._path
+        path, address = self._path, self._pair.address
         return EndpointInfo(
-            qpn=int(self.qp.qp_num),
-            psn=self.psn,
-            gid=path.gid.gid,
-            lid=path.port.lid,
+            qpn=address.qpn,
+            psn=address.psn,
+            gid=address.gid,
+            lid=address.lid,
             link_layer=path.port.link_layer,
             mtu=path.local_mtu,
             payload_address=self._registration.address
@@ -128,43 +81,16 @@ class Endpoint:
         VerbsError naming the transition that the device refused, or the promised path MTU that
         the other end does not offer.
         """
-        path, local = self._path, self.info()
+        local = self.info()
         if remote.link_layer != local.link_layer:
             raise VerbsError(
                 f"this port is {local.link_layer}, the other end's is {remote.link_layer}",
                 step="connect",
             )
-        mtu = agreed_mtu(local.mtu, remote.mtu, path.promised_mtu)
-        attributes = QPAttr(port_num=path.port.number)
-        attributes.path_mtu = (mtu // 128).bit_length() - 1
-        attributes.dest_qp_num = remote.qpn
-        attributes.rq_psn = remote.psn
-        attributes.sq_psn = self.psn
-        attributes.max_rd_atomic = 1
-        attributes.max_dest_rd_atomic = 1
-        attributes.min_rnr_timer = _RNR_TIMER
-        attributes.timeout = path.timeout
-        attributes.retry_cnt = _RETRIES
-        attributes.rnr_retry = _RNR_RETRIES
-        attributes.ah_attr = self._address(remote)
-        with verbs_step(f"{MODIFY_QP} INIT to RTR, towards {remote.gid} from {path.gid.gid}"):
-            self.qp.to_rtr(attributes)
-        with verbs_step(f"{MODIFY_QP} RTR to RTS"):
-            self.qp.to_rts(attributes)
+        mtu = agreed_mtu(local.mtu, remote.mtu, self._path.promised_mtu)
+        self._pair.connect(Address(remote.qpn, remote.psn, remote.gid, remote.lid), mtu)
         self.remote = remote
         return mtu
-
-    def _address(self, remote: EndpointInfo) -> Any:
-        path = self._path
-        if path.port.link_layer == "infiniband":
-            return AHAttr(dlid=remote.lid, sl=path.service_level, port_num=path.port.number)
-        route = GlobalRoute(
-            dgid=GID(gid.exploded(remote.gid)),
-            sgid_index=path.gid.index,
-            hop_limit=_HOP_LIMIT,
-            traffic_class=path.traffic_class,
-        )
-        return AHAttr(is_global=1, gr=route, sl=path.service_level, port_num=path.port.number)
 
     @property
     def smaller_payload_bytes(self) -> int:
@@ -189,7 +115,7 @@ class Endpoint:
         if request is None:
             request = self._receives[start, length] = self.receive_request(start, length)
         request.wr_id = work_id
-        self._post(self.qp.post_recv, request, "ibv_post_recv", length)
+        self._pair.post_receive(request, f"of {length} B")
 
     def post(self, work_id: int, verb: Verb, start: int, length: int, immediate: int) -> None:
         """Post an operation, signaled."""
@@ -198,31 +124,11 @@ class Endpoint:
             request = self._sends[verb, start, length] = self.send_request(verb, start, length)
         request.wr_id = work_id
         request.imm_data = socket.htonl(immediate)
-        self._post(self.qp.post_send, request, f"ibv_post_send {verb}", length)
+        self._pair.post_send(request, f"{verb} of {length} B")
 
     def poll(self, wait_s: float = 0) -> Completion | None:
         """The next completion, None if there is none; blocks for ``wait_s`` at the most."""
-        try:
-            work = self.queue.next(wait_s) if wait_s > 0 else self.queue.poll()
-        except PyverbsError as problem:
-            raise VerbsError(f"poll for a completion: {problem}", step="poll") from problem
-        if work is None:
-            return None
-        return Completion(
-            work_id=int(work.wr_id),
-            status=status_name(int(work.status)),
-            vendor_error=int(work.vendor_err),
-            immediate=socket.ntohl(int(work.imm_data)),
-        )
-
-    def _post(self, call: Any, request: Any, name: str, length: int) -> None:
-        # No step is announced here: it would cost more than the call.
-        try:
-            call(request)
-        except PyverbsError as problem:
-            number = abs(int(getattr(problem, "error_code", -1)))
-            step = f"{name} of {length} B"
-            raise VerbsError(f"{step}: {problem}", step=step, error_number=number) from problem
+        return next_completion(self.queue, wait_s)
 
     # --- work requests --------------------------------------------------------------------------
 
@@ -284,30 +190,10 @@ def open_endpoint(
 
     Destroyed at the end of the block, and its leftovers in the completion queue are dropped.
     """
-    access = enums.ibv_access_flags
-    depth = QPCap(max_send_wr=QUEUE_DEPTH, max_recv_wr=QUEUE_DEPTH, max_send_sge=1, max_recv_sge=1)
-    initial = QPInitAttr(
-        qp_type=enums.ibv_qp_type.IBV_QPT_RC,
-        scq=queue.cq,
-        rcq=queue.cq,
-        cap=depth,
-        sq_sig_all=0,
-    )
-    state = QPAttr(port_num=path.port.number)
-    state.pkey_index = path.pkey_index
-    state.qp_access_flags = (
-        access.IBV_ACCESS_LOCAL_WRITE
-        | access.IBV_ACCESS_REMOTE_WRITE
-        | access.IBV_ACCESS_REMOTE_READ
-    )
-    with contextlib.ExitStack() as stack:
-        with verbs_step(f"ibv_create_qp on {device.name}"):
-            pair = stack.enter_context(owned(QP(device.pd, initial), "ibv_destroy_qp"))
-        with verbs_step(f"{MODIFY_QP} RESET to INIT"):
-            pair.to_init(state)
+    with (
+        open_queue_pair(device, path, queue, QUEUE_DEPTH) as pair,
+        contextlib.ExitStack() as stack,
+    ):
         endpoint = Endpoint(path, buffer, registration, queue, pair)
         stack.callback(endpoint.close_requests)
         yield endpoint
-    with verbs_step("drain the completion queue"):
-        while queue.poll() is not None:
-            pass

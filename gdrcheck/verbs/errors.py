@@ -67,4 +67,7 @@ class VerbsError(ProbeError):
 
 def error_text(number: int) -> str:
     """``ENOMEM (Cannot allocate memory)`` for 12."""
-    return f"{errno.errorcode.get(number, f'errno {number}')} ({os.strerror(number)})"
+    name = errno.errorcode.get(number, f"errno {number}")
+    # Two names of one number; this is the one that manual pages and other people's reports use.
+    name = "EOPNOTSUPP" if number == errno.EOPNOTSUPP else name
+    return f"{name} ({os.strerror(number)})"

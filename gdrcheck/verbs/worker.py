@@ -28,11 +28,12 @@ from gdrcheck.verbs.buffer import HostBuffer
 from gdrcheck.verbs.compat import verbs_step
 from gdrcheck.verbs.completion_queue import CompletionQueue, open_completion_queue
 from gdrcheck.verbs.device import Device, open_device
-from gdrcheck.verbs.endpoint import Endpoint, Path, open_endpoint
+from gdrcheck.verbs.endpoint import Endpoint, open_endpoint
 from gdrcheck.verbs.errors import VerbsError
 from gdrcheck.verbs.exchange import Exchange, validate_plan
 from gdrcheck.verbs.memory import REMOTE, Registration, register
 from gdrcheck.verbs.mtu import own_mtu
+from gdrcheck.verbs.queue_pair import Path
 from gdrcheck.verbs.timed import TimedRun, validate_timed
 from gdrcheck.verbs.waiting import post_greeting_receive
 

@@ -12,10 +12,10 @@ from tests.verbs.simulated import SimulatedLink
 STRANGER = 1 << 32
 
 
-def waiter(*completions: tuple[int, str]) -> Waiter:
+def waiter(*completions: tuple[int, str], completion_s: float = 20) -> Waiter:
     link = SimulatedLink()
     link.completions.extend(Completion(number, status, 7, 0) for number, status in completions)
-    made = Waiter(link, completion_s=0.01)
+    made = Waiter(link, completion_s=completion_s)
     # Numbers 1 and 2.
     made.receive(0, 0, "first")
     made.receive(0, 0, "second")
@@ -48,5 +48,5 @@ def test_a_flush_without_a_cause_is_told_as_it_is() -> None:
 
 def test_silence_names_what_was_awaited() -> None:
     with pytest.raises(Broken, match=r"receive second: not completed within 0.01 s") as told:
-        waiter((1, "SUCCESS")).wait(2)
+        waiter((1, "SUCCESS"), completion_s=0.01).wait(2)
     assert told.value.status == DEADLINE
