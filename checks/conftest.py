@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -32,6 +32,8 @@ LEVELS = {
     "check_ports": 4,
     "check_verbs": 5,
     "check_memory": 6,
+    "check_cuda": 7,
+    "check_registration": 8,
 }
 
 
@@ -72,11 +74,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "method(name): the registration method under test")
 
 
-def _spec(config: pytest.Config) -> run.RunSpec:
+def spec_of(config: pytest.Config) -> run.RunSpec:
+    """The run document of this pytest process."""
     return run.load(Path(config.getoption("--gdrcheck-run")))
 
 
-def _facts(config: pytest.Config) -> Facts:
+def facts_of(config: pytest.Config) -> Facts:
+    """The facts that the supervisor left beside the events."""
     path = Path(config.getoption("--gdrcheck-events")).with_name("facts.json")
     return Facts.model_validate_json(path.read_bytes())
 
@@ -93,33 +97,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("node", [pytest.param(NodeCase(name), id=name)])
     if not {"rail", "gpu_rail", "gpu", "module"} & set(metafunc.fixturenames):
         return
-    profile = _spec(metafunc.config).profile_of(name)
-    facts = _facts(metafunc.config)
+    profile = spec_of(metafunc.config).profile_of(name)
+    facts = facts_of(metafunc.config)
     cases = rails.resolve(profile, facts)
     mark = metafunc.definition.get_closest_marker("method")
     method = f", {mark.args[0]}" if mark else ""
-    _subjects(metafunc, "rail", [(one.where.text() + method, one) for one in cases], "rails")
-    gpus = _promised_gpus(profile, facts)
+    subjects(metafunc, "rail", [(one.where.text() + method, one) for one in cases], "rails")
+    gpus = promised_gpus(profile, facts)
     modules = [ExpectedModule(one, Where(node=name)) for one in expected_modules(profile)]
-    _subjects(metafunc, "gpu", [(one.where.text(), one) for one in gpus], "GPUs")
+    subjects(metafunc, "gpu", [(one.where.text(), one) for one in gpus], "GPUs")
     with_gpu = [(one.where_with_gpu.text(), one) for one in cases] if gpus else []
-    _subjects(metafunc, "gpu_rail", with_gpu, "rails" if gpus else "GPUs")
-    _subjects(metafunc, "module", [(f"{name}, {one.name}", one) for one in modules], "modules")
+    subjects(metafunc, "gpu_rail", with_gpu, "rails" if gpus else "GPUs")
+    subjects(metafunc, "module", [(f"{name}, {one.name}", one) for one in modules], "modules")
 
 
-def _subjects(
-    metafunc: pytest.Metafunc, fixture: str, subjects: Sequence[tuple[str, object]], what: str
+def subjects(
+    metafunc: pytest.Metafunc, fixture: str, cases: Sequence[tuple[str, object]], what: str
 ) -> None:
-    """A case for each of ``subjects``; with none, one case that says what is not promised."""
+    """A case for each of ``cases``; with none, one case that says what is not promised."""
     if fixture not in metafunc.fixturenames:
         return
     name = metafunc.config.getoption("--gdrcheck-node")
     absent = Absent(Where(node=name), f"the profile promises no {what}")
-    params = [pytest.param(value, id=id_) for id_, value in subjects]
+    params = [pytest.param(value, id=id_) for id_, value in cases]
     metafunc.parametrize(fixture, params or [pytest.param(absent, id=name)], indirect=True)
 
 
-def _promised_gpus(profile: Profile, facts: Facts) -> list[PromisedGpu]:
+def promised_gpus(profile: Profile, facts: Facts) -> list[PromisedGpu]:
+    """The GPUs that the profile promises, each with its slot if it is there."""
     count = profile.gpus.count if profile.gpus else 0
     there = () if isinstance(facts.pci, Unreadable) else facts.pci.nvidia_gpus
     return [
@@ -135,7 +140,7 @@ def _promised_gpus(profile: Profile, facts: Facts) -> list[PromisedGpu]:
 @pytest.fixture(scope="session")
 def spec(pytestconfig: pytest.Config) -> run.RunSpec:
     """The run document."""
-    return _spec(pytestconfig)
+    return spec_of(pytestconfig)
 
 
 @pytest.fixture(scope="session")
@@ -147,10 +152,11 @@ def profile(spec: run.RunSpec, pytestconfig: pytest.Config) -> Profile:
 @pytest.fixture(scope="session")
 def facts(pytestconfig: pytest.Config) -> Facts:
     """What the probes read on this node."""
-    return _facts(pytestconfig)
+    return facts_of(pytestconfig)
 
 
-def _promised(request: pytest.FixtureRequest) -> object:
+def promised(request: pytest.FixtureRequest) -> object:
+    """The case's subject; NotPromised when the profile has none."""
     if isinstance(request.param, Absent):
         raise NotPromised(request.param.reason)
     return request.param
@@ -159,7 +165,7 @@ def _promised(request: pytest.FixtureRequest) -> object:
 @pytest.fixture
 def rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> Rail:
     """A rail that the profile promises, if it tells which device serves it."""
-    rail = cast(Rail, _promised(request))
+    rail = cast(Rail, promised(request))
     absence.require_told_apart(profile, facts)
     return rail
 
@@ -167,13 +173,13 @@ def rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> Rail
 @pytest.fixture
 def gpu(request: pytest.FixtureRequest) -> PromisedGpu:
     """A GPU that the profile promises."""
-    return cast(PromisedGpu, _promised(request))
+    return cast(PromisedGpu, promised(request))
 
 
 @pytest.fixture
 def gpu_rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> Rail:
     """A rail of a node whose profile promises GPUs; ``gpu`` is None when none is left for it."""
-    rail = cast(Rail, _promised(request))
+    rail = cast(Rail, promised(request))
     absence.require_told_apart(profile, facts)
     return rail
 
@@ -181,7 +187,7 @@ def gpu_rail(request: pytest.FixtureRequest, profile: Profile, facts: Facts) -> 
 @pytest.fixture
 def module(request: pytest.FixtureRequest) -> ExpectedModule:
     """A kernel module that must be loaded."""
-    return cast(ExpectedModule, _promised(request))
+    return cast(ExpectedModule, promised(request))
 
 
 @pytest.fixture
@@ -191,18 +197,25 @@ def present_rail(rail: Rail, profile: Profile, facts: Facts) -> Rail:
     return rail
 
 
-@pytest.fixture
-def device(present_rail: Rail, facts: Facts) -> Iterator[Device]:
-    """The rail's device, open; if it does not open, the check is blocked."""
-    gates.block(provider_missing(present_rail, facts))
+@contextmanager
+def opened_device(rail: Rail, facts: Facts) -> Iterator[Device]:
+    """The rail's device, open; Blocked if it does not open."""
+    gates.block(provider_missing(rail, facts))
     from gdrcheck.verbs.device import open_device
     from gdrcheck.verbs.errors import VerbsError
 
     with ExitStack() as stack:
         try:
-            device = stack.enter_context(open_device(present_rail.nic))
+            device = stack.enter_context(open_device(rail.nic))
         except VerbsError as error:
-            raise Blocked(f"PORT-OPEN-FAILED at {present_rail.where.text()}") from error
+            raise Blocked(f"PORT-OPEN-FAILED at {rail.where.text()}") from error
+        yield device
+
+
+@pytest.fixture
+def device(present_rail: Rail, facts: Facts) -> Iterator[Device]:
+    """The rail's device, open; if it does not open, the check is blocked."""
+    with opened_device(present_rail, facts) as device:
         yield device
 
 

@@ -61,6 +61,19 @@ def devices_extra(profile: Profile, facts: Facts) -> Finding | None:
     )
 
 
+def require_emulation_told(emulated: bool, facts: Facts) -> None:
+    """ProbeError when CUDA's driver is an emulated one, and the facts do not say EMULATED.
+
+    Every artefact of the run would pass for one of real hardware.
+    """
+    if emulated and not facts.emulated:
+        raise ProbeError(
+            f"{facts.node}: libcuda.so.1 is the emulated driver of the lab, and libnvidia-ml.so.1, "
+            "which the facts are from, is not: both must come from one place (LD_LIBRARY_PATH)",
+            step="compare the drivers",
+        )
+
+
 def port_of(rail: Rail) -> Port:
     """The port of the device that serves the rail: the one that the profile names, else port 1.
 

@@ -1,4 +1,4 @@
-"""What a refused or a wrong registration of host memory means. Pure."""
+"""What a refused or a wrong registration of memory means, and the limits around it. Pure."""
 
 from __future__ import annotations
 
@@ -70,15 +70,18 @@ def _finding(code: str, where: Where, length_bytes: int, text: str, limits: Limi
         where=where,
         observed=text,
         expected=f"{length_bytes} bytes of host memory register",
-        evidence={
-            "memlock soft limit": _limit(limits.memlock_soft_bytes),
-            "memlock hard limit": _limit(limits.memlock_hard_bytes),
-            "IPC_LOCK effective": {True: "yes", False: "no", None: "unreadable"}[
-                has_ipc_lock(limits)
-            ],
-            "user id": str(limits.uid) if isinstance(limits.uid, int) else "unreadable",
-        },
+        evidence=limits_evidence(limits),
     )
+
+
+def limits_evidence(limits: Limits) -> dict[str, str]:
+    """The limit on locked memory, and what lifts it, for the evidence of findings."""
+    return {
+        "memlock soft limit": _limit(limits.memlock_soft_bytes),
+        "memlock hard limit": _limit(limits.memlock_hard_bytes),
+        "IPC_LOCK effective": {True: "yes", False: "no", None: "unreadable"}[has_ipc_lock(limits)],
+        "user id": str(limits.uid) if isinstance(limits.uid, int) else "unreadable",
+    }
 
 
 def _limit(value: object) -> str:

@@ -49,6 +49,72 @@ class Rail:
         return Where(node=self.node, gpu=self.gpu, nic=self.nic)
 
 
+@dataclass(frozen=True, slots=True)
+class GpuNic:
+    """A GPU and the NIC of a rail, as a place at which GPU memory is registered.
+
+    ``gpu_number`` is N of ``gpuN``, None where it is unknown which GPU the rail has, or it has
+    none. ``gpu_slot`` None: that GPU is not there. ``on_rail``: it is the rail's own GPU.
+    ``gpu_has_rail``: this or another rail is the GPU's own.
+    """
+
+    gpu_number: int | None
+    gpu_slot: str | None
+    rail: Rail
+    on_rail: bool
+    where: Where
+    gpu_has_rail: bool = True
+
+
+def gpu_nic_pairs(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
+    """Every GPU that the profile promises with the NIC of every rail, by GPU, then by rail.
+
+    A GPU's slot is that of the N-th on PCI, as for the checks of GPUs.
+    """
+    there = () if isinstance(facts.pci, Unreadable) else facts.pci.nvidia_gpus
+    slots = {number: gpu.slot for number, gpu in enumerate(there)}
+    found = resolve(profile, facts)
+    served = {rail.gpu for rail in found}
+    return tuple(
+        GpuNic(
+            gpu_number=number,
+            gpu_slot=slots.get(number),
+            rail=rail,
+            on_rail=rail.gpu == f"gpu{number}",
+            where=Where(node=facts.node, gpu=f"gpu{number}", nic=rail.nic),
+            gpu_has_rail=f"gpu{number}" in served,
+        )
+        for number in range(_gpu_count(profile))
+        for rail in found
+    )
+
+
+def rails_with_gpus(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
+    """Each rail with its own GPU, by rail; empty when the profile promises no GPUs."""
+    if not _gpu_count(profile):
+        return ()
+    return tuple(
+        GpuNic(
+            gpu_number=None if rail.gpu is None else int(rail.gpu.removeprefix("gpu")),
+            gpu_slot=rail.gpu_slot,
+            rail=rail,
+            on_rail=True,
+            where=rail.where_with_gpu,
+        )
+        for rail in resolve(profile, facts)
+    )
+
+
+def pairs_to_move_through(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
+    """The pairs through which data is moved: each rail, or with ``matrix: full`` every pair."""
+    full = profile.matrix == "full"
+    return (gpu_nic_pairs if full else rails_with_gpus)(profile, facts)
+
+
+def _gpu_count(profile: Profile) -> int:
+    return profile.gpus.count if profile.gpus else 0
+
+
 def selected_devices(profile: Profile, facts: Facts) -> tuple[RdmaDevice, ...]:
     """The devices that the profile's selectors match, in PCI order, then by name."""
     if profile.rails is None or not isinstance(facts.rdma_devices, tuple):
@@ -146,7 +212,7 @@ def _free_name(wanted: str, index: int, taken: set[str]) -> str:
 
 
 def _with_gpus(rails: tuple[Rail, ...], profile: Profile, facts: Facts) -> tuple[Rail, ...]:
-    promised = profile.gpus.count if profile.gpus else 0
+    promised = _gpu_count(profile)
     if not promised or isinstance(facts.pci, Unreadable):
         return rails
     there = facts.pci.nvidia_gpus

@@ -170,3 +170,13 @@ def test_which_of_several_ports_must_be_said_when_another_is_active(first: str) 
 def test_a_port_that_is_not_there_is_an_error() -> None:
     with pytest.raises(ProbeError, match="no port 3"):
         gates.port_not_active(two_ports("ACTIVE", "DOWN", 3))
+
+
+@pytest.mark.parametrize(("emulated", "told"), [(False, False), (True, True), (False, True)])
+def test_an_emulated_driver_that_is_told_of_is_no_error(emulated: bool, told: bool) -> None:
+    gates.require_emulation_told(emulated, builders.facts(emulated=told))
+
+
+def test_an_emulated_driver_never_passes_for_a_real_one() -> None:
+    with pytest.raises(ProbeError, match="emulated driver of the lab"):
+        gates.require_emulation_told(True, builders.facts(emulated=False))

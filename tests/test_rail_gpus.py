@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrcheck.facts import PciFunction, PciTree, RdmaDevice, Unreadable
-from gdrcheck.rails import Rail, resolve
+from gdrcheck.facts import Facts, PciFunction, PciTree, RdmaDevice, Unreadable
+from gdrcheck.profile import Profile
+from gdrcheck.rails import Rail, gpu_nic_pairs, rails_with_gpus, resolve
 from tests import facts as build
 
 NEAR, FAR = "pci0000:16", "pci0000:80"
@@ -56,14 +57,20 @@ class Node:
         return self
 
     def rails(self, *selectors: dict[str, object], count: int | None = None) -> tuple[Rail, ...]:
+        return resolve(*self.promised_and_found(None, *selectors, count=count))
+
+    def promised_and_found(
+        self, gpus: int | None = None, *selectors: dict[str, object], count: int | None = None
+    ) -> tuple[Profile, Facts]:
+        """The profile, which promises ``gpus``, or all that the node was built with; the facts."""
         tree = PciTree(functions=tuple(self.functions), misplaced={})
         facts = build.facts(pci=tree, rdma_devices=tuple(self.devices))
         nics = list(selectors) or [{"name": "mlx5_*"}]
         promised = build.profile(
-            gpus={"count": self.gpus, "model": "NVIDIA H200"},
+            gpus={"count": self.gpus if gpus is None else gpus, "model": "NVIDIA H200"},
             rails={"count": count or len(self.devices), "nics": nics},
         )
-        return resolve(promised, facts)
+        return promised, facts
 
 
 def pairs(rails: tuple[Rail, ...]) -> list[tuple[str, str | None, str | None]]:
@@ -210,3 +217,48 @@ def test_the_assignment_does_not_depend_on_the_order_of_the_facts(order: list[in
     node.devices = [node.devices[one] for one in order]
     assert node.rails() == whole
     assert len({rail.gpu for rail in whole}) == 6
+
+
+def gpu_nics(node: Node, gpus: int | None = None) -> list[tuple[str, str | None, bool]]:
+    profile, facts = node.promised_and_found(gpus)
+    return [(one.where.text(), one.gpu_slot, one.on_rail) for one in gpu_nic_pairs(profile, facts)]
+
+
+def test_every_gpu_is_paired_with_the_nic_of_every_rail() -> None:
+    node = Node().switch(["mlx5_0"], 1).switch(["mlx5_1"], 1, FAR)
+    there = [one.slot for one in node.functions if one.is_nvidia_gpu]
+    assert gpu_nics(node) == [
+        ("node1/gpu0/mlx5_0", there[0], True),
+        ("node1/gpu0/mlx5_1", there[0], False),
+        ("node1/gpu1/mlx5_0", there[1], False),
+        ("node1/gpu1/mlx5_1", there[1], True),
+    ]
+
+
+def test_a_gpu_that_is_missing_keeps_its_pairs_and_none_is_known_to_be_a_rail() -> None:
+    node = Node().switch(["mlx5_0"], 1).switch(["mlx5_1"], 1, FAR).without_gpu(0)
+    left = next(one.slot for one in node.functions if one.is_nvidia_gpu)
+    assert gpu_nics(node) == [
+        ("node1/gpu0/mlx5_0", left, False),
+        ("node1/gpu0/mlx5_1", left, False),
+        ("node1/gpu1/mlx5_0", None, False),
+        ("node1/gpu1/mlx5_1", None, False),
+    ]
+
+
+def test_every_rail_has_its_gpu_or_none() -> None:
+    node = Node().switch(["mlx5_0", "mlx5_1"], 1)
+    profile, facts = node.promised_and_found()
+    slot = next(one.slot for one in node.functions if one.is_nvidia_gpu)
+    found = rails_with_gpus(profile, facts)
+    assert [(one.where.text(), one.gpu_number, one.gpu_slot) for one in found] == [
+        ("node1/gpu0/mlx5_0", 0, slot),
+        ("node1/mlx5_1", None, None),
+    ]
+    assert all(one.on_rail for one in found)
+
+
+def test_without_promised_gpus_there_are_no_pairs() -> None:
+    profile, facts = Node().switch(["mlx5_0"], 1).promised_and_found(gpus=0)
+    assert gpu_nic_pairs(profile, facts) == ()
+    assert rails_with_gpus(profile, facts) == ()

@@ -27,6 +27,11 @@ from gdrcheck.show.words import by_place, wrapped
 # The collector's topic, see host_collector/kernel_log.py.
 XID = "xid"
 SHOWN_XIDS = 5
+REGISTRATION_LEFT_OPEN = (
+    "Left open, since facts do not tell what was bought: how GPU memory must register with a NIC. "
+    "As long as nothing is said that is `registration: any`: one of dma-buf and peermem must work. "
+    "Else write `registration: dmabuf`, `peermem` or `both`."
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,6 +95,8 @@ def _head(facts: Facts, found: Draft) -> list[str]:
         "The node should have been judged without findings first: a run of it alone, with this "
         "profile. Here only its facts were judged; no memory was registered, nothing was sent.",
     ]
+    if found.profile.gpus is not None and found.profile.gpus.count:
+        head.append(REGISTRATION_LEFT_OPEN)
     paragraphs = [_ascii(text) for text in head]
     if found.no_rails:
         title = "NICs that serve no rail here, and GPUs that have none:"

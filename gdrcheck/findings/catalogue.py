@@ -9,8 +9,14 @@ from gdrcheck.findings import (
     differences,
     drv,
     gpu,
+    gpu_cuda,
+    gpu_memory,
     host,
     mr,
+    mr_dmabuf,
+    mr_gpu,
+    mr_move,
+    mr_peermem,
     pair,
     pci,
     port,
@@ -22,7 +28,12 @@ from gdrcheck.findings.model import Entry
 from gdrcheck.nearest import did_you_mean
 from gdrcheck.outcome import InputError
 
-AREAS = (host, drv, gpu, pci, port, port_settings, port_counters, mr, pair, differences, run)
+AREAS = (
+    *(host, drv, gpu, gpu_cuda, gpu_memory, pci),
+    *(port, port_settings, port_counters),
+    *(mr, mr_dmabuf, mr_peermem, mr_gpu, mr_move),
+    *(pair, differences, run),
+)
 
 ENTRIES: tuple[Entry, ...] = tuple(found for area in AREAS for found in area.ENTRIES)
 ENTRIES_BY_CODE: Mapping[str, Entry] = MappingProxyType({one.code: one for one in ENTRIES})

@@ -29,7 +29,8 @@ ENTRIES: tuple[Entry, ...] = (
             "`zgrep DMA_SHARED_BUFFER /proc/config.gz`.",
             "Install the open kernel module, or a newer driver, and restart the node.",
             "Use a kernel of 5.12 or newer.",
-            "Or use nvidia-peermem: `registration: peermem` in the profile.",
+            "If nvidia-peermem works on this node (see its case) and the owner agrees: "
+            "`registration: peermem` in the profile.",
         ),
         source="perftest's README, NVIDIA's GPUDirect RDMA documentation, nv-dmabuf.c of NVIDIA's "
         "open driver",
@@ -54,7 +55,9 @@ ENTRIES: tuple[Entry, ...] = (
             "`dmesg | tail`.",
             "With OFED: build NVIDIA's driver again, so that it is built against OFED (the repair "
             "of DRV-PEERMEM-SYMBOLS tells how).",
-            "With a stack that has no such interface, as the kernel's own, use dma-buf: "
+            "The kernel's own stack has no such interface: install DOCA-OFED, then build the "
+            "driver.",
+            "If dma-buf works on this node (see its case) and the owner agrees: "
             "`registration: dmabuf` in the profile.",
         ),
         source="kernel-open/nvidia-peermem of NVIDIA's open driver, MLNX_OFED's ib_core",
@@ -88,7 +91,8 @@ ENTRIES: tuple[Entry, ...] = (
             "Without DKMS: install NVIDIA's driver again, or its DKMS package in place of the "
             "ready-built one.",
             "Restart the node, so that what is loaded is what is installed.",
-            "Or use dma-buf: `registration: dmabuf` in the profile.",
+            "If dma-buf works on this node (see its case) and the owner agrees: "
+            "`registration: dmabuf` in the profile.",
         ),
         source="kernel-open/nvidia-peermem of NVIDIA's open driver, modinfo(8), dkms(8)",
     ),

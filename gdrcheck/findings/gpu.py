@@ -172,7 +172,8 @@ ENTRIES: tuple[Entry, ...] = (
             "The GPU is of a kind, or in a display mode, that has a BAR1 of 256 MiB only.",
         ),
         repair=(
-            "Read it as root: `nvidia-smi -q -d MEMORY` (BAR1); `lspci -vv -s SLOT` (Region 1).",
+            "Read it as root: `nvidia-smi -q -d MEMORY -i SLOT` (BAR1); "
+            "`lspci -vv -s SLOT` (Region 1).",
             "Look for lack of address space: `dmesg | grep -E 'BAR [0-9].*(no space|fail)'`.",
             "Firmware set-up: switch on Above 4G Decoding and Re-Size BAR Support.",
             "Virtual machine: enlarge the 64-bit PCI window of the guest's firmware (OVMF: "

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +23,13 @@ from gdrcheck.results.events import ExitEvent, NoteEvent, PlanEvent, StepEvent
 LOG = logging.getLogger(__name__)
 # pytest's codes for: all passed, some failed, nothing collected.
 ORDERLY = (0, 1, 5)
+# The check that starts CUDA, and how the steps begin in which whoever needs it first starts it and
+# asks for all of its devices: what goes wrong there concerns no single GPU.
+CUDA_STARTS = "cuda_starts"
+CUDA_STEPS = re.compile(
+    r"cuDriverGetVersion|cuInit|cuDeviceGetCount|cuDeviceGet(PCIBusId)? of "
+    r"|cuDevice(GetUuid|GetName|TotalMem|GetAttribute \d+) on "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +166,30 @@ def _end_victims(plan: PhasePlan, record: Record, ending: _Ending, victims: list
             f"{ending.reason} on {where.text()}{doing}\n{excerpt(_log(plan), ending.log_offset)}"
         )
         record.end(plan.phase, id_, Outcome.ERROR, message, started=record.ledger.started[id_])
-        if ending.hung:
-            _block_device(plan, record, id_, where)
+        if _while_cuda_started(id_, step):
+            why = f"which {'hung' if ending.hung else 'died'} while CUDA was started"
+            _block(plan, record, id_, why, _needs_gpu)
+        elif ending.hung:
+            shares = partial(_shares_device, where)
+            _block(plan, record, id_, "which hung on the same device", shares)
 
 
-def _block_device(plan: PhasePlan, record: Record, victim: str, where: Where) -> None:
+def _while_cuda_started(id_: str, step: str | None) -> bool:
+    return id_.startswith(f"{CUDA_STARTS}[") or bool(CUDA_STEPS.match(step or ""))
+
+
+def _block(
+    plan: PhasePlan, record: Record, victim: str, why: str, needs: Callable[[Where], bool]
+) -> None:
+    """Block those of the remaining cases whose place ``needs`` what ``victim`` ended in."""
     for id_ in record.ledger.remaining(plan.phase):
-        if _shares_device(record.ledger.planned[id_][1].where, where):
-            record.end(
-                plan.phase,
-                id_,
-                Outcome.BLOCKED,
-                f"blocked by {victim}, which hung on the same device",
-                blocked_by=victim,
-            )
+        if needs(record.ledger.planned[id_][1].where):
+            message = f"blocked by {victim}, {why}"
+            record.end(plan.phase, id_, Outcome.BLOCKED, message, blocked_by=victim)
+
+
+def _needs_gpu(where: Where) -> bool:
+    return where.gpu is not None
 
 
 def _shares_device(one: Where, other: Where) -> bool:

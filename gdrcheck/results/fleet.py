@@ -94,7 +94,7 @@ def profiles_promise_enough(spec: RunSpec) -> list[CaseResult]:
 
 
 def promises_measured(spec: RunSpec) -> list[CaseResult]:
-    """One case a profile: an error when it promises what this release cannot measure."""
+    """One case a profile: an error when it promises what is not, or cannot be, measured."""
     cases = []
     for name, profile in _used(spec).items():
         unmeasured = _unmeasured(profile)
@@ -112,20 +112,18 @@ def _unmeasured(profile: Profile) -> list[str]:
     unmeasured = []
     if profile.gpus is not None and profile.gpus.count:
         unmeasured.append(
-            "this release measures host memory only; GPU promises are not measured (gpus.count "
-            f"{profile.gpus.count})"
+            "this release measures traffic between nodes from and to host memory only, not GPU "
+            f"memory (gpus.count {profile.gpus.count})"
+        )
+    elif profile.registration != "any" or profile.matrix == "full":
+        unmeasured.append(
+            "no GPU is promised whose memory could be registered (registration: "
+            f"{profile.registration}, matrix: {profile.matrix})"
         )
     if profile.cross_rail != "optional":
         unmeasured.append(
             f"this release measures no traffic across rails (cross_rail: {profile.cross_rail})"
         )
-    if profile.registration != "any":
-        unmeasured.append(
-            "this release registers no GPU memory, by no method (registration: "
-            f"{profile.registration})"
-        )
-    if profile.matrix == "full":
-        unmeasured.append("this release measures rail pairs only (matrix: full)")
     if profile.modes == "all":
         unmeasured.append("this release measures host to host only (modes: all)")
     if profile.latency_limit_us is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gdrcheck import rails
 from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Profile
+from gdrcheck.registration import METHODS
 from gdrcheck.results.cases import CaseResult, class_name
 from gdrcheck.results.incoming import NodeReport
 from gdrcheck.results.pairs import explanation, nodes_with_pairs, not_whole
@@ -17,7 +18,7 @@ from gdrcheck.rules.driver import expected_modules
 from gdrcheck.run import RunSpec
 
 # What a check has one case for.
-NODE, MODULE, GPU, RAIL, RAIL_BY_HOST, RAIL_AND_GPU = range(6)
+NODE, MODULE, GPU, RAIL, RAIL_BY_HOST, RAIL_AND_GPU, GPU_TO_NIC, MOVED_BY_METHOD = range(8)
 # Area (the module of the checks) -> subject -> names: the checks as they are, so that none of
 # them can be left out in silence. A test compares the two.
 NODE_PHASE: Mapping[str, Mapping[int, str]] = {
@@ -45,6 +46,11 @@ NODE_PHASE: Mapping[str, Mapping[int, str]] = {
     },
     "verbs": {RAIL: "device_opens port_mtu gid_usable"},
     "memory": {RAIL: "memlock_effective", RAIL_BY_HOST: "host_memory_registers"},
+    "cuda": {NODE: "cuda_starts", GPU: "gpu_opens gpu_memory_kinds gpu_pattern"},
+    "registration": {
+        GPU_TO_NIC: "gpu_memory_registers",
+        MOVED_BY_METHOD: "gpu_memory_moves",
+    },
 }
 PAIR_PHASE: Mapping[str, Mapping[int, str]] = {"ports": {RAIL: "port_counters"}}
 
@@ -82,9 +88,17 @@ def _subjects(profile: Profile, facts: Facts) -> dict[int, list[tuple[str, Where
         RAIL: [(rail.where.text(), rail.where) for rail in found],
         RAIL_BY_HOST: [(f"{rail.where.text()}, host", rail.where) for rail in found],
         RAIL_AND_GPU: [(rail.where_with_gpu.text(), rail.where) for rail in found if gpus],
+        GPU_TO_NIC: _by_method(pair.where for pair in rails.gpu_nic_pairs(profile, facts)),
+        MOVED_BY_METHOD: _by_method(
+            pair.where for pair in rails.pairs_to_move_through(profile, facts)
+        ),
     }
     # What is not promised has one case, which says so.
     return {kind: cases or subjects[NODE] for kind, cases in subjects.items()}
+
+
+def _by_method(places: Iterable[Where]) -> list[tuple[str, Where]]:
+    return [(f"{where.text()}, {method}", where) for where in places for method in METHODS]
 
 
 def missing_cases(

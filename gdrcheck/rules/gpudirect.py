@@ -13,6 +13,7 @@ from gdrcheck.facts import Facts, NvidiaDriver, Peermem, Unreadable
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import NotJudged, NotPromised, ProbeError
 from gdrcheck.profile import Profile
+from gdrcheck.registration import Method
 from gdrcheck.rules import driver as modules
 from gdrcheck.rules.nvidia import driver_of, version
 from gdrcheck.rules.promises import shown
@@ -69,7 +70,7 @@ def peermem_inert(profile: Profile, facts: Facts) -> Finding | None:
     stack shows no clients at all: some serve peermem all the same.
     """
     peermem, where = driver_of(profile, facts).peermem, Where(node=facts.node)
-    reading = f"peermem loaded: {shown(peermem.loaded)}, clients: {shown(peermem.clients)}"
+    reading = f"peermem loaded: {shown(peermem.loaded)}, clients: {clients_text(peermem)}"
     if not _demanded(profile):
         raise NotJudged(f"{reading}; the profile does not demand peermem")
     _require_loaded(peermem, profile, facts)
@@ -78,7 +79,7 @@ def peermem_inert(profile: Profile, facts: Facts) -> Finding | None:
     if gates.readable(peermem.registered, where, "clients of peer memory"):
         return None
     if peermem.clients is None:
-        raise NotJudged(f"{reading}; there is no /sys/kernel/mm/memory_peers to see it by")
+        raise NotJudged(f"{reading}; some stacks serve peermem all the same")
     return Finding(
         code="DRV-PEERMEM-INERT",
         where=where,
@@ -96,7 +97,7 @@ def peermem_symbols(profile: Profile, facts: Facts) -> Finding | None:
     """
     peermem = driver_of(profile, facts).peermem
     if not _demanded(profile):
-        lines = _refusals(facts)
+        lines = peermem_refusals(facts)
         reading = lines[-1] if lines else f"peermem loaded: {shown(peermem.loaded)}"
         raise NotJudged(f"{reading}; the profile does not demand peermem")
     finding = _built_for_another(peermem, facts)
@@ -110,6 +111,13 @@ def peermem_symbols(profile: Profile, facts: Facts) -> Finding | None:
     if module is not None and not isinstance(module, Unreadable):
         gates.judged(module.disk_source_version, where, "module on the disk", promised=False)
     return None
+
+
+def clients_text(peermem: Peermem) -> str:
+    """The RDMA stack's clients, or that it does not show them: no folder is no empty folder."""
+    if peermem.clients is None:
+        return "unknown (no /sys/kernel/mm/memory_peers)"
+    return shown(peermem.clients)
 
 
 def require_not_explained(name: str, profile: Profile, facts: Facts) -> None:
@@ -127,6 +135,19 @@ def require_not_explained(name: str, profile: Profile, facts: Facts) -> None:
         return
     if driver.peermem.loaded is False:
         gates.block(_built_for_another(driver.peermem, facts))
+
+
+def require_method(method: Method, profile: Profile, facts: Facts) -> None:
+    """Blocked when the profile demands ``method`` and a check of this file found that it cannot be.
+
+    What the profile does not demand is no finding here, and can be tried.
+    """
+    rules = (peermem_symbols, peermem_inert) if method == "peermem" else (dmabuf_impossible,)
+    for rule in rules:
+        try:
+            gates.block(rule(profile, facts))
+        except (NotJudged, NotPromised, ProbeError):
+            continue
 
 
 def _obstacles(facts: Facts, driver: NvidiaDriver) -> list[str]:
@@ -174,7 +195,7 @@ def _require_loaded(peermem: Peermem, profile: Profile, facts: Facts) -> None:
 def _built_for_another(peermem: Peermem, facts: Facts) -> Finding | None:
     if peermem.loaded is False:
         # Of a module that was loaded in the end, an earlier refusal tells nothing.
-        observed = next(iter(reversed(_refusals(facts))), None)
+        observed = next(iter(reversed(peermem_refusals(facts))), None)
     else:
         observed = _other_on_disk(peermem.module, facts)
     if observed is None:
@@ -188,7 +209,7 @@ def _built_for_another(peermem: Peermem, facts: Facts) -> Finding | None:
     )
 
 
-def _refusals(facts: Facts) -> tuple[str, ...]:
+def peermem_refusals(facts: Facts) -> tuple[str, ...]:
     """What the kernel said when it refused to load peermem, oldest first."""
     lines = facts.host.kernel_log
     if isinstance(lines, Unreadable):

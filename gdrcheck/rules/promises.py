@@ -32,4 +32,6 @@ def shown(value: object) -> str:
         return f"unreadable ({value.unreadable})"
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "none" if value is None else str(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from gdrcheck.profile import Profile
 from gdrcheck.results import events
 from gdrcheck.results.events import EndEvent
 from gdrcheck.run import NodeSpec, RunSpec
+from tests.captured.gpu_stand_in import NOTHING_WRONG, Wrong, in_place_of_gpus
 from tests.captured.stand_in import in_place_of_pyverbs
 
 NODE = "node1"
@@ -55,23 +56,29 @@ class Ran:
         return {id_: case.message for id_, case in self.cases.items() if case.outcome is outcome}
 
 
-def run_checks(root: Path, profile: Profile, out: Path) -> Ran:
-    """Reads facts below ``root`` and runs every check of a node but those of memory.
+def run_checks(root: Path, profile: Profile, out: Path, wrong: Wrong = NOTHING_WRONG) -> Ran:
+    """Reads facts below ``root`` and runs every check of a node but those of host memory.
 
-    ``out`` is made for what they leave. AssertionError, with pytest's output, if pytest broke.
+    ``out`` is made for what they leave. ``wrong`` is what CUDA and registrations do against the
+    facts. AssertionError, with pytest's output, if pytest broke.
     """
     facts = probes.collect(NODE, root)
     out.mkdir()
-    with in_place_of_pyverbs(facts, root):
-        return Ran(facts, _judge(facts, profile, out))
+    with in_place_of_pyverbs(facts, root), in_place_of_gpus(facts, wrong):
+        return Ran(facts, judge(facts, profile, out))
 
 
-def _judge(facts: Facts, profile: Profile, out: Path) -> dict[str, EndEvent]:
+def judge(
+    facts: Facts, profile: Profile, out: Path, only: Sequence[str] = ()
+) -> dict[str, EndEvent]:
+    """What the checks of a node, or ``only`` those of some files, make of ``facts``, by case."""
     # As on a node: the checks read what was written to the file.
     (out / "facts.json").write_text(facts.model_dump_json())
     (out / "run.json").write_text(_spec(profile).model_dump_json())
     argv = pytest_argv(CHECKS, "node", _options(out))
     arguments = argv[argv.index("pytest") + 1 :]
+    if only:
+        arguments[-1:] = [str(CHECKS / "node" / name) for name in only]
     ignored = [f"--ignore={CHECKS / 'node' / name}" for name in LIVE_CHECKS]
     log_file = out / "pytest.log"
     with _clean_environment(), log_file.open("w") as stream, redirect_stdout(stream):

@@ -13,13 +13,14 @@ from tests.captured.running import promised, run_checks
 from tests.captured.twins import TWINS, Twin
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-AREAS = ("HOST", "DRV", "GPU", "PCI", "PORT")
+AREAS = ("HOST", "DRV", "GPU", "MR", "PCI", "PORT")
 # Codes that the facts of one node, read once, cannot show, and the test that reads each back.
 PROVEN_ELSEWHERE = {
     "HOST-CAP-IPCLOCK": "tests/test_memory_rules.py",
     "HOST-CLOCK-OFFSET": "tests/rules/test_differences.py",
     "HOST-DRIFT": "tests/captured/test_two_nodes.py",
     "HOST-MEMLOCK-LIMIT": "tests/test_memory_rules.py",
+    "MR-HOST-FAILED": "tests/test_memory_rules.py",
     "PORT-ERROR-RATE": "tests/captured/test_two_nodes.py",
     "PORT-ERRORS-GREW": "tests/captured/test_two_nodes.py",
     "PORT-FIRMWARE-DIFFERS": "tests/captured/test_two_nodes.py",
@@ -34,14 +35,16 @@ def test_a_twin_shows_its_fault_and_no_other(twin: Twin, tmp_path: Path) -> None
     root = machine.write(tmp_path / "root")
     for edit in twin.edits:
         edit(root)
-    ran = run_checks(root, promised(machine.profile, twin.promise), tmp_path / "out")
-    assert set(ran.findings) == {(twin.code, place) for place in twin.places}
+    profile = promised(machine.profile, twin.promise)
+    ran = run_checks(root, profile, tmp_path / "out", twin.wrong)
+    expected = {*((twin.code, place) for place in twin.places), *twin.also}
+    assert set(ran.findings) == expected
     assert all(len(cases) == 1 for cases in ran.findings.values()), ran.findings
-    assert ran.severities == {ENTRIES_BY_CODE[twin.code].severity}
+    assert ran.severities == {ENTRIES_BY_CODE[code].severity for code, _ in expected}
     assert ran.of(Outcome.ERROR) == {}
-    expected = {f"blocked by {twin.code} at {place}" for place in twin.places}
+    blockers = {f"blocked by {code} at {place}" for code, place in expected}
     blocked = ran.of(Outcome.BLOCKED)
-    assert set(blocked.values()) <= expected
+    assert set(blocked.values()) <= blockers
     assert {id_.partition("[")[0] for id_ in blocked} >= set(twin.blocks)
 
 

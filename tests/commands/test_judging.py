@@ -13,6 +13,15 @@ from tests import facts as build
 
 # They compare nodes, or two readings of one: facts of one node at one time do not do.
 OF_MORE_THAN_FACTS = {"counters.port_errors", "differences.clock"}
+# They judge what was done with a GPU, not what was read of it.
+OF_ACTIONS = {
+    "cuda.buffer_refused",
+    "cuda.none_seen",
+    "gpu_pattern.flip_missed",
+    "gpu_pattern.pattern_wrong",
+    "movement.judge_movement",
+    "registration.judge_attempt",
+}
 # Asked by name in judging._rules, since their arguments are of no common kind.
 BY_NAME = {"driver.module_missing", "absence.driver_unbound", "absence.device_missing"}
 # Parts of other rules.
@@ -41,7 +50,7 @@ def test_no_rule_is_forgotten() -> None:
         and not name.startswith("_")
         and function.__annotations__.get("return") == "Finding | None"
     }
-    forgotten = there - asked - OF_MORE_THAN_FACTS - BY_NAME - HELPERS
+    forgotten = there - asked - OF_MORE_THAN_FACTS - OF_ACTIONS - BY_NAME - HELPERS
     assert not forgotten, "add it to a table in gdrcheck/commands/judging.py"
 
 

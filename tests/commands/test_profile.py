@@ -85,6 +85,15 @@ def test_head_says_what_the_file_is_and_what_must_come_first(tmp_path: Path) -> 
     assert emulated.out.startswith("---\n# EMULATED")
 
 
+def test_head_says_that_the_method_of_registration_is_left_open(tmp_path: Path) -> None:
+    done = drafted(build.facts(), tmp_path)
+    assert "`registration: any`" in done.out.partition("\n\n")[0]
+    assert parse_profile(done.out, "out", TODAY).registration == "any"
+    without = drafted(build.facts(nvml=None, pci=build.pci_tree(functions=())), tmp_path)
+    assert (without.code, without.err) == (0, without.err)
+    assert "registration" not in without.out
+
+
 # The virtual machine with a GPU has no NIC, and so no rail to promise.
 WITH_RAILS = [name for name in MACHINES if name != "h200vm"]
 

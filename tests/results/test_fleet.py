@@ -89,13 +89,13 @@ def test_profile_that_promises_too_little(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
-        ({"gpus": Gpus(count=8, model="H200")}, "GPU promises are not measured"),
+        ({"gpus": Gpus(count=8, model="H200")}, "to host memory only, not GPU memory"),
         ({"cross_rail": "required"}, "cross_rail: required"),
         ({"cross_rail": "absent"}, "cross_rail: absent"),
         ({"factors": {"nic_limited": 0.99}}, "factors"),
         ({"latency_limit_us": 5.0}, "latency"),
-        ({"registration": "dmabuf"}, "registration: dmabuf"),
-        ({"matrix": "full"}, "matrix: full"),
+        ({"registration": "dmabuf"}, "no GPU is promised whose memory could be registered"),
+        ({"matrix": "full"}, "no GPU is promised whose memory could be registered"),
         ({"modes": "all"}, "modes: all"),
     ],
 )
@@ -110,9 +110,26 @@ def test_promises_that_nothing_measures(
     assert part in (merged.result("promises_measured[soft]") or ("", ""))[1]
 
 
+def test_registration_is_measured_and_traffic_of_gpu_memory_is_not(tmp_path: Path) -> None:
+    two_nodes(tmp_path)
+    gpus = Gpus(count=1, model="H200")
+    promises = profile(gpus=gpus, registration="both", matrix="full")
+    spec = run_spec("node1", "node2", profiles={"soft": promises})
+    (tmp_path / "run.json").write_text(spec.model_dump_json())
+    merged = Merged(tmp_path, whole=False)
+    assert merged.verdict is Verdict.INCOMPLETE
+    _, message = merged.result("promises_measured[soft]") or ("", "")
+    assert message == (
+        "this release measures traffic between nodes from and to host memory only, not GPU memory "
+        "(gpus.count 1)"
+    )
+
+
 # Who judges each promise, or applies it to all transfers; those that nobody does are named above.
 JUDGED = {
-    "gpus": "listed while GPU memory is not measured",
+    "gpus": "gpu_present, cuda_starts; listed while no traffic of GPU memory is measured",
+    "registration": "gpu_memory_registers, gpu_memory_moves",
+    "matrix": "gpu_memory_registers",
     "rails": "device_present, port_rate, port_link_layer",
     "pairs": "pair_measured",
     "gid": "gid_usable, and all transfers use it",
@@ -126,7 +143,7 @@ JUDGED = {
 
 
 def test_no_key_of_a_profile_is_promised_without_being_judged_or_listed() -> None:
-    listed = {"registration", "matrix", "cross_rail", "modes", "factors", "latency_limit_us"}
+    listed = {"cross_rail", "modes", "factors", "latency_limit_us"}
     assert set(Profile.model_fields) == listed | set(JUDGED)
     rules = (PACKAGE_ROOT / "gdrcheck/rules").glob("*.py")
     text = "".join(path.read_text() for path in rules)

@@ -152,6 +152,8 @@ def test_a_peermem_that_nobody_demands_is_shown_and_not_judged(registration: str
     promised = builders.profile(registration=registration)
     with pytest.raises(NotJudged, match="clients: none; the profile does not demand"):
         rules.peermem_inert(promised, peermem(()))
+    with pytest.raises(NotJudged, match=r"clients: unknown \(no /sys/kernel/mm/memory_peers\);"):
+        rules.peermem_inert(promised, peermem(None))
     with pytest.raises(NotJudged, match="disagrees about version"):
         rules.peermem_symbols(promised, unloaded(*refused(REFUSED)))
 
@@ -159,5 +161,5 @@ def test_a_peermem_that_nobody_demands_is_shown_and_not_judged(registration: str
 @pytest.mark.parametrize("registration", ["any", "peermem"])
 def test_a_dmabuf_that_nobody_demands_is_shown_and_not_judged(registration: str) -> None:
     promised = builders.profile(registration=registration)
-    with pytest.raises(NotJudged, match="open kernel module: False"):
+    with pytest.raises(NotJudged, match="open kernel module: no"):
         rules.dmabuf_impossible(promised, machine(nvidia={"open_module": False}))

@@ -46,7 +46,9 @@ NOT_JUDGED = (
     "fabric_manager dmabuf_possible peermem_fits peermem_registered providers gpu_present "
     "nvml_answers gpu_answers gpu_model gpu_mig gpu_bar1 gpu_link_width gpu_link_speed "
     "gpu_pci_errors rail_distance acs relaxed_ordering max_payload max_read_request "
-    "no_device_lacking port_firmware port_partition port_traffic_class rails_keep_addresses_apart"
+    "no_device_lacking port_firmware port_partition port_traffic_class "
+    "rails_keep_addresses_apart cuda_starts gpu_opens gpu_memory_kinds gpu_pattern "
+    "gpu_memory_registers gpu_memory_moves"
 )
 
 

@@ -50,7 +50,7 @@ PROFILE = {
 NOT_JUDGED = (
     "kernel command_line cuda_supported fabric_manager dmabuf_possible acs relaxed_ordering "
     "max_payload max_read_request port_firmware port_partition port_traffic_class "
-    "rails_keep_addresses_apart port_mtu"
+    "rails_keep_addresses_apart port_mtu gpu_memory_registers gpu_memory_moves"
 )
 
 

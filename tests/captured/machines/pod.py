@@ -45,7 +45,7 @@ NOT_JUDGED = (
     "os command_line iommu nvidia_module_kind cuda_supported fabric_manager dmabuf_possible "
     "peermem_fits peermem_registered ofed rdma_modules_fit gpu_mig gpu_link_speed acs "
     "relaxed_ordering max_payload max_read_request port_firmware port_partition "
-    "port_traffic_class"
+    "port_traffic_class gpu_memory_registers gpu_memory_moves"
 )
 
 

@@ -53,7 +53,8 @@ PROFILE = {
 
 NOT_JUDGED = (
     "kernel command_line fabric_manager peermem_fits peermem_registered gpu_mig "
-    "gpu_link_speed relaxed_ordering max_payload port_firmware port_partition"
+    "gpu_link_speed relaxed_ordering max_payload port_firmware port_partition "
+    "gpu_memory_registers gpu_memory_moves"
 )
 
 

@@ -44,7 +44,7 @@ NOT_JUDGED = (
     "peermem_registered ofed gpu_mig pci_link_width pci_link_speed pci_errors gpu_link_width "
     "gpu_link_speed gpu_pci_errors rail_distance acs relaxed_ordering max_payload "
     "max_read_request no_device_lacking port_firmware port_partition port_traffic_class "
-    "rails_keep_addresses_apart port_mtu"
+    "rails_keep_addresses_apart port_mtu gpu_memory_registers gpu_memory_moves"
 )
 
 

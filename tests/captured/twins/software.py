@@ -68,6 +68,8 @@ DRIVERS = (
                 "proc/driver/nvidia/version",
                 "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Release Build",
             ),
+            # It exports no dma-buf: something must be left to register with.
+            put("sys/module/nvidia_peermem/initstate", "live"),
         ),
         promise={"expect": {"open_module": True}},
     ),
