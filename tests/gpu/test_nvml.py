@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gdrcheck import probes
 from gdrcheck.facts import Facts, Gpu, Nvml, Unreadable
 from gdrcheck.findings.model import Where
 from gdrcheck.probes.gpu import read_nvml
@@ -47,11 +46,6 @@ def nvml() -> Nvml:
     answer = read_nvml(LIVE_ROOT)
     assert isinstance(answer, Nvml), answer
     return answer
-
-
-@pytest.fixture(scope="module")
-def facts() -> Facts:
-    return probes.collect("node1")
 
 
 @contextmanager
