@@ -28,7 +28,7 @@ from gdrcheck.sizes import size_text
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LENGTH_BYTES = 8 * GIB
-ROUNDS = 5
+ROUNDS = 25
 BAR = 0.95
 # A GPU that was idle takes its time to reach its clocks, and what computes suffers most until then.
 WARM_UP_S = 1.0

@@ -19,7 +19,7 @@ KIND_NUMBERS: dict[Kind, int] = {"mixed": 0, "even": 1, "constant": 2}
 _NAMES = ("gdrcheck_fill", "gdrcheck_verify", "gdrcheck_classify")
 # The most that kernels.cu is compiled for.
 _THREADS = 256
-_BLOCKS_PER_MULTIPROCESSOR = 32
+_BLOCKS_PER_MULTIPROCESSOR = 64
 # A thread handles this much at a time.
 _UNIT_BYTES = 16
 
