@@ -54,8 +54,9 @@ class Proof:
         """The values in words, for findings."""
         managed = "managed" if self.managed else "not managed"
         capable = "GPUDirect RDMA capable" if self.gdr_capable else "not GPUDirect RDMA capable"
+        kind = "pinned (host memory, not GPUDirect)" if self.kind == "pinned" else self.kind
         return (
-            f"{self.kind}: memory type {self.memory_type}, {managed}, on device {self.ordinal}, "
+            f"{kind}: memory type {self.memory_type}, {managed}, on device {self.ordinal}, "
             f"{capable}, range of {self.range_bytes} bytes"
         )
 

@@ -54,6 +54,10 @@ def test_on_a_clean_node_everything_registers_and_moves(world: World) -> None:
     assert told["mapping of the export"] == "plain"
     for name in ("whole 128 MiB", "interior 1048589 B", "first neighbour 525065 B"):
         assert all(f"{step} " in told[name] for step in ("export", "register", "deregister"))
+    kinds = ran.cases["gpu_memory_kinds[node1/gpu0]"].properties
+    assert kinds["pinned memory"].startswith(
+        "pinned (host memory, not GPUDirect): memory type host"
+    )
     moved = ran.cases["gpu_memory_moves[node1/gpu0/sim0, peermem]"].properties
     assert moved["gpu to host by READ"] == "1 B, 8 B, 63 B, 4096 B, 65537 B, 1048589 B"
 
