@@ -16,7 +16,7 @@ import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from gdrcheck.results.incoming import read_node
 from gdrcheck.results.unpack import unpack_all
 from gdrcheck.run import Deadlines, NodeSpec, RunSpec, new_run_id
 from lab import api
+from lab.emulated_gpu.control import driver_files
 
 HOME = "/var/lib/gdrcheck-warm"
 PORT = 18600
@@ -300,15 +301,19 @@ def warm(
             "infinity",
         ]
     )
-    try:
-        collect(nodes)
-        for node in nodes:
-            node.ssh(command, check=True)
-        yield Warm(nodes, image, results, name)
-    finally:
-        for node in nodes:
-            if node.running:
-                node.ssh(f"sudo podman rm -f -t 0 {name}")
+    with ExitStack() as shown:
+        # An overlay that has seen a device shows it as stale once it was removed and made again.
+        for node in nodes if gpus else ():
+            shown.enter_context(driver_files(node))
+        try:
+            collect(nodes)
+            for node in nodes:
+                node.ssh(command, check=True)
+            yield Warm(nodes, image, results, name)
+        finally:
+            for node in nodes:
+                if node.running:
+                    node.ssh(f"sudo podman rm -f -t 0 {name}")
 
 
 def collect(nodes: Sequence[api.Node]) -> None:
