@@ -29,6 +29,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "libcuda_memory.c",
         "libcuda_module.c",
         "libcuda_pointer.c",
+        "libcuda_register.c",
         "libcuda_stream.c",
         "libcuda_vmm.c",
         "kernels.c",
@@ -37,7 +38,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         *_CONFIG,
     ),
     LIBNVIDIA_ML: ("libnvidia-ml.c", *_CONFIG),
-    VERBS_PRELOAD: ("verbs_preload.c", *_CONFIG),
+    VERBS_PRELOAD: ("verbs_preload.c", "verbs_refuse.c", *_CONFIG),
 }
 
 # Hidden: all three can be in one process, and each must use its own copy of the configuration.

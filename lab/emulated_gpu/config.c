@@ -103,6 +103,14 @@ static bool same_function(const char *named, const char *called)
            (called[length] == '\0' || strcmp(called + length, "_v2") == 0);
 }
 
+/* Whether this call, which is counted, is one of those that go wrong. */
+static bool comes_true(struct emulated_fault *fault)
+{
+    long number = ++fault->calls;
+
+    return number > fault->after && (fault->times == 0 || number <= fault->after + fault->times);
+}
+
 int emulated_call(struct emulated_config *config, const char *function, int gpu)
 {
     int verdict = 0;
@@ -113,7 +121,7 @@ int emulated_call(struct emulated_config *config, const char *function, int gpu)
 
         if (!named || !concerns(fault, gpu) || !same_function(fault->function, function))
             continue;
-        if (++fault->calls > fault->after && verdict == 0)
+        if (comes_true(fault) && verdict == 0)
             verdict = fault->effect == EMULATED_HANG ? EMULATED_CALL_HANGS : fault->status;
     }
     return verdict;
@@ -127,9 +135,24 @@ bool emulated_gone(struct emulated_config *config, int gpu)
         struct emulated_fault *fault = &config->faults[i];
 
         if (fault->effect == EMULATED_GONE && concerns(fault, gpu))
-            gone |= ++fault->calls > fault->after;
+            gone |= comes_true(fault);
     }
     return gone;
+}
+
+bool emulated_corrupts(struct emulated_config *config, enum emulated_effect effect, int gpu,
+                       uint64_t length_bytes)
+{
+    bool corrupts = false;
+
+    for (int i = 0; i < config->fault_count; i++) {
+        struct emulated_fault *fault = &config->faults[i];
+        bool such = fault->length_bytes == 0 || fault->length_bytes == length_bytes;
+
+        if (fault->effect == effect && concerns(fault, gpu) && such)
+            corrupts |= comes_true(fault);
+    }
+    return corrupts;
 }
 
 bool emulated_switch(const struct emulated_config *config, enum emulated_effect effect, int gpu)

@@ -57,6 +57,11 @@ enum emulated_effect {
     EMULATED_MANAGED,
     EMULATED_GONE,
     EMULATED_VERIFY_LIES,
+    EMULATED_CORRUPT_SINK,
+    EMULATED_CORRUPT_SOURCE,
+    EMULATED_REFUSE_SOURCE,
+    EMULATED_REFUSE_READ,
+    EMULATED_REFUSE_SINK,
 };
 
 struct emulated_fault {
@@ -64,7 +69,9 @@ struct emulated_fault {
     char function[EMULATED_NAME_BYTES]; /* of EMULATED_FAIL and EMULATED_HANG */
     int gpu;                            /* EMULATED_NO_GPU: all */
     int status;                         /* of EMULATED_FAIL: CUresult, nvmlReturn_t or errno */
+    uint64_t length_bytes;              /* of EMULATED_CORRUPT_*: of such launches; 0: of all */
     long after;                         /* so many calls work first */
+    long times;                         /* so often it happens then; 0: for ever */
     long calls;                         /* counted since the file was read */
 };
 
@@ -95,7 +102,13 @@ int emulated_call(struct emulated_config *config, const char *function, int gpu)
 /* Whether the GPU has vanished by now. Counts the call; false for EMULATED_NO_GPU. */
 bool emulated_gone(struct emulated_config *config, int gpu);
 
-/* Whether EMULATED_MANAGED or EMULATED_VERIFY_LIES is on for the GPU. */
+/* Whether a kernel over so many bytes meets EMULATED_CORRUPT_SINK or EMULATED_CORRUPT_SOURCE.
+ * Counts the launch.
+ */
+bool emulated_corrupts(struct emulated_config *config, enum emulated_effect effect, int gpu,
+                       uint64_t length_bytes);
+
+/* Whether EMULATED_MANAGED, EMULATED_VERIFY_LIES or one of EMULATED_REFUSE_* is on for the GPU. */
 bool emulated_switch(const struct emulated_config *config, enum emulated_effect effect, int gpu);
 
 /* Writes one line about the stand-in's own trouble to stderr. */

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 VARIABLE = "GDRCHECK_EMULATED_GPU"
 DEFAULT_PATH = Path("/etc/gdrcheck-emulated-gpu/gpus.conf")
@@ -33,12 +34,32 @@ class EmulatedGpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Corrupt:
+    """A bit of the last byte of a range flips. ``length_bytes``: only ranges of that length, 0 for
+    all; ``after`` so many of them nothing happens, then ``times`` often, 0 for ever.
+    """
+
+    length_bytes: int = 0
+    after: int = 0
+    times: int = 0
+
+    def text(self) -> str:
+        """The value in the file."""
+        parts = (("length", self.length_bytes), ("after", self.after), ("times", self.times))
+        return " ".join(["1", *(f"{word} {number}" for word, number in parts if number)])
+
+
+@dataclass(frozen=True, slots=True)
 class Faults:
     """What goes wrong. ``fail`` and ``hang`` are keyed by function names without ``_v2``.
 
     A value of ``fail`` is a status: a CUresult, an nvmlReturn_t, or an errno for verbs. With
     ``after``, which has the same keys and ``gone``, so many calls work first; each library of each
     process counts them for itself, anew when the file has changed.
+
+    ``corrupt_sink`` is before the kernel that verifies, ``corrupt_source`` after the kernel that
+    fills. ``refuse`` concerns memory that is registered from then on: no NIC reads it (``source``),
+    or none for a peer (``read``), or none writes it (``sink``), although it registers.
     """
 
     fail: Mapping[str, int] = field(default_factory=dict)
@@ -47,6 +68,9 @@ class Faults:
     gone: bool = False
     verify_lies: bool = False
     after: Mapping[str, int] = field(default_factory=dict)
+    corrupt_sink: Corrupt | None = None
+    corrupt_source: Corrupt | None = None
+    refuse: Sequence[Literal["source", "read", "sink"]] = ()
 
     def lines(self) -> list[str]:
         """The lines of a ``[faults]`` section."""
@@ -57,6 +81,9 @@ class Faults:
             calls = self.after.get(key.split()[-1])
             if calls is not None:
                 values[key] += f" after {calls}"
+        spoilt = {"corrupt sink": self.corrupt_sink, "corrupt source": self.corrupt_source}
+        values |= {key: corrupt.text() for key, corrupt in spoilt.items() if corrupt}
+        values |= {f"refuse {what}": "1" for what in self.refuse}
         return [f"{key} = {value}" for key, value in values.items()]
 
 

@@ -41,59 +41,105 @@ static bool listed(const char *const *names, const char *name)
     return *names != NULL;
 }
 
-/* Cuts " after N" off the value; N, or 0 without it. */
-static long cut_after(struct parser *parser, char *text)
-{
-    char *after = strstr(text, " after");
-    char *number;
-    long calls = 0;
+/* Faults that are not of one function. */
+static const struct named_effect {
+    const char *name;
+    enum emulated_effect effect;
+    /* It is a state, not something that happens at a call: it cannot begin after some. */
+    bool lasting;
+} EFFECTS[] = {
+    {"managed", EMULATED_MANAGED, true},
+    {"gone", EMULATED_GONE, false},
+    {"verify_lies", EMULATED_VERIFY_LIES, true},
+    {"corrupt sink", EMULATED_CORRUPT_SINK, false},
+    {"corrupt source", EMULATED_CORRUPT_SOURCE, false},
+    {"refuse source", EMULATED_REFUSE_SOURCE, true},
+    {"refuse read", EMULATED_REFUSE_READ, true},
+    {"refuse sink", EMULATED_REFUSE_SINK, true},
+};
 
-    if (after == NULL || (after[strlen(" after")] != '\0' && after[strlen(" after")] != ' '))
+static const struct named_effect *effect_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof EFFECTS / sizeof *EFFECTS; i++) {
+        if (strcmp(EFFECTS[i].name, name) == 0)
+            return &EFFECTS[i];
+    }
+    return NULL;
+}
+
+/* Cuts " WORD N" off the end of the value; N, or 0 without it. */
+static long cut(struct parser *parser, char *text, const char *word, const char *meaning)
+{
+    char *found = strstr(text, word);
+    char *number;
+
+    if (found == NULL || found == text || found[-1] != ' ' ||
+        (found[strlen(word)] != '\0' && found[strlen(word)] != ' '))
         return 0;
-    *after = '\0';
-    number = trimmed(after + strlen(" after"));
-    if (*number == '\0')
-        complain(parser, "after needs a number: how many calls work first");
-    else
-        calls = value_of(parser, "after", number, 0, INT_MAX);
+    number = trimmed(found + strlen(word));
+    found[-1] = '\0';
     trimmed(text);
-    return calls;
+    if (*number == '\0') {
+        complain(parser, "%s needs a number: %s", word, meaning);
+        return 0;
+    }
+    return value_of(parser, word, number, 0, INT_MAX);
+}
+
+/* The function of `fail FUNCTION` and `hang FUNCTION`. */
+static void name_function(struct parser *parser, const char *key, struct emulated_fault *fault)
+{
+    const char *function = key + strlen("fail ");
+
+    if (!listed(FUNCTIONS, function))
+        complain(parser, "%s: the stand-ins have no function %s", key, function);
+    else if (listed(WITHOUT_FAULTS, function))
+        complain(parser, "%s: %s always works", key, function);
+    else if (parser->gpu != EMULATED_NO_GPU && listed(WITHOUT_GPU, function))
+        complain(parser, "%s: %s concerns no GPU: put it into [faults]", key, function);
+    else
+        keep_text(parser, key, function, fault->function);
+}
+
+/* What the fault does; false after a complaint that there is no such fault. */
+static bool name_effect(struct parser *parser, const char *key, struct emulated_fault *fault)
+{
+    const struct named_effect *named = effect_named(key);
+
+    if (strncmp(key, "fail ", strlen("fail ")) == 0 ||
+        strncmp(key, "hang ", strlen("hang ")) == 0) {
+        fault->effect = *key == 'f' ? EMULATED_FAIL : EMULATED_HANG;
+        name_function(parser, key, fault);
+    } else if (named != NULL) {
+        fault->effect = named->effect;
+        if (named->lasting && (fault->after > 0 || fault->times > 0))
+            complain(parser, "%s cannot begin after some calls, or end", key);
+    } else {
+        complain(parser,
+                 "unknown fault %s; known: fail FUNCTION, hang FUNCTION, managed, gone, "
+                 "verify_lies, corrupt sink, corrupt source, refuse source, refuse read, "
+                 "refuse sink",
+                 key);
+        return false;
+    }
+    if (fault->length_bytes > 0 && fault->effect != EMULATED_CORRUPT_SINK &&
+        fault->effect != EMULATED_CORRUPT_SOURCE)
+        complain(parser, "%s has no length", key);
+    return true;
 }
 
 static void add_fault(struct parser *parser, const char *key, char *text)
 {
     struct emulated_config *config = parser->config;
-    struct emulated_fault fault = {.gpu = parser->gpu, .after = cut_after(parser, text)};
+    struct emulated_fault fault = {.gpu = parser->gpu};
     bool failing = strncmp(key, "fail ", strlen("fail ")) == 0;
 
-    if (failing || strncmp(key, "hang ", strlen("hang ")) == 0) {
-        const char *function = key + strlen("fail ");
-
-        fault.effect = failing ? EMULATED_FAIL : EMULATED_HANG;
-        if (!listed(FUNCTIONS, function))
-            complain(parser, "%s: the stand-ins have no function %s", key, function);
-        else if (listed(WITHOUT_FAULTS, function))
-            complain(parser, "%s: %s always works", key, function);
-        else if (parser->gpu != EMULATED_NO_GPU && listed(WITHOUT_GPU, function))
-            complain(parser, "%s: %s concerns no GPU: put it into [faults]", key, function);
-        else
-            keep_text(parser, key, function, fault.function);
-    } else if (strcmp(key, "managed") == 0) {
-        fault.effect = EMULATED_MANAGED;
-    } else if (strcmp(key, "gone") == 0) {
-        fault.effect = EMULATED_GONE;
-    } else if (strcmp(key, "verify_lies") == 0) {
-        fault.effect = EMULATED_VERIFY_LIES;
-    } else {
-        complain(parser,
-                 "unknown fault %s; known: fail FUNCTION, hang FUNCTION, managed, gone, "
-                 "verify_lies",
-                 key);
+    fault.times = cut(parser, text, "times", "how often it happens");
+    fault.after = cut(parser, text, "after", "how many calls work first");
+    fault.length_bytes =
+        (uint64_t)cut(parser, text, "length", "over how many bytes a kernel must run");
+    if (!name_effect(parser, key, &fault))
         return;
-    }
-    if (fault.after > 0 &&
-        (fault.effect == EMULATED_MANAGED || fault.effect == EMULATED_VERIFY_LIES))
-        complain(parser, "%s cannot begin after some calls", key);
     fault.status = (int)value_of(parser, key, text, failing ? 1 : 0, failing ? 9999 : 1);
     if (fault.status == 0)
         return; /* `gone = 0` says that there is no fault */

@@ -35,6 +35,8 @@
     X(cuMemAllocManaged, cuMemAllocManaged, 6000)                                     \
     X(cuMemHostAlloc, cuMemHostAlloc, 2020)                                           \
     X(cuMemFreeHost, cuMemFreeHost, 2000)                                             \
+    X(cuMemHostRegister, cuMemHostRegister_v2, 6050)                                  \
+    X(cuMemHostUnregister, cuMemHostUnregister, 4000)                                 \
     X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020)                  \
     X(cuMemcpyHtoD, cuMemcpyHtoD_v2, 3020)                                            \
     X(cuMemcpyDtoH, cuMemcpyDtoH_v2, 3020)                                            \

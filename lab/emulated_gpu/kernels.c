@@ -123,9 +123,9 @@ static bool classify(const uint64_t *arguments, bool lies)
 }
 
 static const struct kernel KERNELS[] = {
-    {"gdrcheck_fill", fill, 5},
-    {"gdrcheck_verify", verify, 6},
-    {"gdrcheck_classify", classify, 8},
+    {"gdrcheck_fill", fill, 5, FILLS},
+    {"gdrcheck_verify", verify, 6, VERIFIES},
+    {"gdrcheck_classify", classify, 8, NEITHER},
 };
 
 const struct kernel *kernel_named(const char *name)

@@ -11,6 +11,8 @@ struct kernel {
      */
     bool (*run)(const uint64_t *arguments, bool lies);
     int arguments;
+    /* What of it the file can spoil. */
+    enum { NEITHER, FILLS, VERIFIES } role;
 };
 
 /* By its name in the PTX; NULL for any other. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "ranges.h"
 #include "stream.h"
 
 /* The text of kernels.ptx as it was when this library was built, and a zero byte. */
@@ -93,6 +94,18 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
     return leave(*function != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
 }
 
+/* Flips a bit of the last byte of what a kernel with `role` works on, if the file says so. */
+static void spoil(CUfunction kernel, const uint64_t *arguments, int gpu)
+{
+    enum emulated_effect effect =
+        kernel->role == FILLS ? EMULATED_CORRUPT_SOURCE : EMULATED_CORRUPT_SINK;
+    unsigned char *data = range_bytes(arguments[0], arguments[1]);
+
+    if (emulated_corrupts(config_now(), effect, gpu, arguments[1]) && data != NULL &&
+        arguments[1] > 0)
+        data[arguments[1] - 1] ^= 0x10;
+}
+
 /* An address that is not there kills the context, and the call after the launch is the first that
  * says so.
  */
@@ -104,8 +117,12 @@ static void launch(CUfunction kernel, void **parameters)
 
     for (int i = 0; i < kernel->arguments; i++)
         memcpy(&arguments[i], parameters[i], sizeof arguments[i]);
+    if (kernel->role == VERIFIES)
+        spoil(kernel, arguments, context->gpu);
     if (!kernel->run(arguments, lies))
         context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (kernel->role == FILLS)
+        spoil(kernel, arguments, context->gpu);
 }
 
 EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,

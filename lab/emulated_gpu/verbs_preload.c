@@ -1,8 +1,6 @@
 /* Stands before libibverbs (LD_PRELOAD or ld.so.preload) and gives what no driver of software can:
  * registration of GPU memory. Memory of the emulated libcuda is registered where the CPU finds it,
  * under the address by which the caller knows it. Everything else goes through to libibverbs.
- *
- * The layouts are the public ones of infiniband/verbs.h, which have not changed since IBVERBS_1.1.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,20 +13,9 @@
 
 #include "config.h"
 #include "memory.h"
+#include "verbs_refuse.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-
-struct ibv_pd;
-
-struct ibv_mr {
-    void *context;
-    struct ibv_pd *pd;
-    void *addr;
-    size_t length;
-    uint32_t handle;
-    uint32_t lkey;
-    uint32_t rkey;
-};
 
 typedef struct ibv_mr *reg_mr_function(struct ibv_pd *, void *, size_t, int);
 typedef struct ibv_mr *reg_mr_iova_function(struct ibv_pd *, void *, size_t, uint64_t, int);
@@ -131,10 +118,15 @@ static struct ibv_mr *register_alias(const struct emulated_config *config,
     if (entry == NULL)
         return refused(ENOMEM);
     reg_mr_iova2_function *reg = real("ibv_reg_mr_iova2", "IBVERBS_1.8");
-    struct ibv_mr *mr = reg(pd, (char *)range->alias + offset, length, iova, (unsigned int)access);
+    int left = access_left(config, range->gpu, access);
+    struct ibv_mr *mr = reg(pd, (char *)range->alias + offset, length, iova, (unsigned int)left);
     if (mr == NULL) {
         free(entry);
         return NULL;
+    }
+    if (emulated_switch(config, EMULATED_REFUSE_SOURCE, range->gpu) && !refuse_reads(mr)) {
+        emulated_say("no memory to refuse what reads a region");
+        abort();
     }
     *entry = (struct pinned){mr, range->gpu, length, all_pinned};
     all_pinned = entry;
@@ -266,6 +258,7 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
     /* With the lock, lest another thread is given this address anew before it is forgotten. */
     pthread_mutex_lock(&lock);
     dereg_mr_function *dereg = real("ibv_dereg_mr", "IBVERBS_1.1");
+    forget_refusal(mr);
     int status = dereg(mr);
     if (status == 0)
         unpin(mr);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import json
 import os
 import sys
@@ -15,7 +16,8 @@ from typing import Any
 from cuda.bindings import driver
 
 PAGE = os.sysconf("SC_PAGESIZE")
-ACCESS = 7
+# Local write, remote write, remote read, remote atomic.
+ACCESS = 15
 ON_DEVICE = 1 << 40
 
 
@@ -30,6 +32,34 @@ class Region(ctypes.Structure):
         ("handle", ctypes.c_uint32),
         ("lkey", ctypes.c_uint32),
         ("rkey", ctypes.c_uint32),
+    )
+
+
+class Piece(ctypes.Structure):
+    """struct ibv_sge."""
+
+    _fields_ = (("addr", ctypes.c_uint64), ("length", ctypes.c_uint32), ("lkey", ctypes.c_uint32))
+
+
+class Request(ctypes.Structure):
+    """struct ibv_send_wr, as far as ibv_post_send looks at it."""
+
+    _fields_ = (
+        ("wr_id", ctypes.c_uint64),
+        ("next", ctypes.c_void_p),
+        ("sg_list", ctypes.POINTER(Piece)),
+        ("num_sge", ctypes.c_int),
+        ("opcode", ctypes.c_int),
+    )
+
+
+class Context(ctypes.Structure):
+    """struct ibv_context, up to the function that ibv_post_send calls."""
+
+    _fields_ = (
+        ("device", ctypes.c_void_p),
+        ("before", ctypes.c_void_p * 25),
+        ("post_send", ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)),
     )
 
 
@@ -50,6 +80,7 @@ def register(name: str, *arguments: Any) -> tuple[dict[str, Any], Any]:
         "addr": region.contents.addr or 0,
         "length": region.contents.length,
         "by": region.contents.lkey,
+        "access": ctypes.c_int.in_dll(below, "fake_access").value,
         "iova": ctypes.c_uint64.in_dll(below, "fake_iova").value,
         "alias": ctypes.c_void_p.in_dll(below, "fake_addr").value,
     }, region
@@ -136,10 +167,48 @@ def window() -> Any:
     }
 
 
-print(
-    json.dumps(
-        {"host": host, "pointer": pointer, "descriptor": descriptor, "window": window}[
-            sys.argv[1]
-        ]()
-    )
-)
+def post(opcodes: list[int], key: int) -> Any:
+    """The keys that libibverbs saw of a list of requests over one piece, and the piece's after."""
+    context = ctypes.POINTER(Context).in_dll(below, "fake_qp")
+    posted = ctypes.c_int.in_dll(below, "fake_posted")
+    keys = (ctypes.c_uint32 * 16).in_dll(below, "fake_posted_keys")
+    piece = Piece(0, PAGE, key)
+    requests = [Request(0, None, ctypes.pointer(piece), 1, opcode) for opcode in opcodes]
+    for one, following in itertools.pairwise(requests):
+        one.next = ctypes.addressof(following)
+    posted.value = 0
+    queue_pair = ctypes.addressof(context)
+    context.contents.post_send(queue_pair, ctypes.addressof(requests[0]), None)
+    return {"seen": keys[: posted.value], "after": piece.lkey}
+
+
+def refusal() -> Any:
+    """What the NIC is asked of memory by pointer and by descriptor, and once that is undone."""
+    memory = gpu_memory(2 * PAGE)
+    by_pointer, region = register("ibv_reg_mr", memory, PAGE, ACCESS)
+    by_descriptor, other = register("ibv_reg_dmabuf_mr", 0, PAGE, 0, exported(memory, PAGE), ACCESS)
+    reading, others = [2, 0, 9], [4, 5, 6]
+    found = {
+        "access": {by_pointer["access"], by_descriptor["access"]},
+        "reading": post(reading, by_pointer["by"]),
+        "mixed": post(others + reading, by_pointer["by"]),
+        "another key": post(reading, by_pointer["by"] + 1),
+    }
+    for one in (region, other):
+        verbs.ibv_dereg_mr(one)
+    return {
+        **found,
+        "access": sorted(found["access"]),
+        "undone": post(reading, by_pointer["by"]),
+        "host": host()[0]["access"],
+    }
+
+
+WHAT = {
+    "host": host,
+    "pointer": pointer,
+    "descriptor": descriptor,
+    "window": window,
+    "refusal": refusal,
+}
+print(json.dumps(WHAT[sys.argv[1]]()))

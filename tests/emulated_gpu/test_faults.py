@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import re
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from cuda.bindings import driver
 
-from lab.emulated_gpu.config import Faults, h200s
+from lab.emulated_gpu.config import Corrupt, Faults, h200s
 from tests.emulated_gpu.emulation import (
     GDR_CAPABLE,
     IS_MANAGED,
@@ -37,6 +37,11 @@ def test_so_many_calls_work_first_and_a_new_file_counts_anew(emulation: Emulatio
     for _ in range(2):
         emulation.set(faults=Faults(fail={"cuMemGetInfo": 214}, after={"cuMemGetInfo": 2}))
         assert [status(driver.cuMemGetInfo) for _ in range(4)] == [0, 0, 214, 214]
+
+
+def test_a_call_fails_so_many_times_only(emulation: Emulation) -> None:
+    emulation.write(GOOD + "[faults]\nfail cuMemGetInfo = 214 after 1 times 2\n")
+    assert [status(driver.cuMemGetInfo) for _ in range(5)] == [0, 214, 214, 0, 0]
 
 
 def test_a_fault_of_one_gpu_leaves_the_other_alone(emulation: Emulation) -> None:
@@ -93,6 +98,12 @@ def test_pointers_can_be_reported_as_managed(emulation: Emulation) -> None:
         ("[faults]\nfail cuMemAlloc = 2 after x\n", r":5: after = x: expected a number"),
         ("[faults]\nvanish = 1\n", r":5: unknown fault vanish; known: fail FUNCTION"),
         ("[faults]\nmanaged = 1 after 2\n", r":5: managed cannot begin after some calls"),
+        ("[faults]\ncorrupt sink = 1 times\n", r":5: times needs a number"),
+        ("[faults]\ncorrupt sink = 1 times 2 after 1\n", r":5: times = 2 after 1: expected"),
+        ("[faults]\ncorrupt = 1\n", r":5: unknown fault corrupt; .*, corrupt sink, "),
+        ("[faults]\nrefuse read = 1 after 1\n", r":5: refuse read cannot begin after some"),
+        ("[faults]\nrefuse sink = 1 times 1\n", r":5: refuse sink cannot .*, or end"),
+        ("[faults]\ngone = 1 length 4\n", r":5: gone has no length"),
         ("[faults]\nfail cuGetErrorName = 2\n", r":5: .*: cuGetErrorName always works"),
         ("[faults gpu 0]\nfail cuInit = 2\n", r":5: .*: cuInit concerns no GPU: put it into"),
         ("[faults gpu 3]\ngone = 1\n", r"\[faults gpu 3\], but there is no \[gpu 3\]"),
@@ -154,8 +165,11 @@ def test_every_switch_of_the_writer_is_understood(emulation: Emulation) -> None:
         "hang": ["ibv_reg_mr"],
         "fail": {"ibv_reg_dmabuf_mr": 22},
         "after": {"ibv_reg_mr": 1, "ibv_reg_dmabuf_mr": 7, "gone": 3},
+        "corrupt_sink": Corrupt(length_bytes=65537, after=2, times=1),
+        "corrupt_source": Corrupt(),
+        "refuse": ["source", "read", "sink"],
     }
-    for key in itertools.chain(["hang", "fail", "after"]):
-        assert everything[key]
+    assert everything.keys() == {one.name for one in fields(Faults)}
+    assert all(everything.values())
     emulation.set(faults=Faults(**everything))
     assert status(driver.cuDriverGetVersion) == 0

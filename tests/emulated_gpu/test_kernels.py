@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gdrcheck.pattern import Key, Pattern
 from lab.emulated_gpu.build import KERNELS
-from lab.emulated_gpu.config import Faults
+from lab.emulated_gpu.config import Corrupt, Faults
 from tests.emulated_gpu.emulation import Emulation, read, result, status, write
 
 PTX = (KERNELS / "kernels.ptx").read_bytes()
@@ -104,6 +104,27 @@ def test_a_lying_verifier_finds_nothing(kernels: Kernels, emulation: Emulation) 
     assert kernels.verify(SIZE, KEY.tag)[1] > 0
     emulation.set(faults=Faults(verify_lies=True))
     assert kernels.verify(SIZE, KEY.tag) == [ALL_ONES, 0, SIZE]
+
+
+def test_a_sink_is_spoilt_before_it_is_verified(kernels: Kernels, emulation: Emulation) -> None:
+    assert kernels.launch(b"gdrcheck_fill", kernels.data, SIZE, MIXED, KEY.tag, 0) == 0
+    emulation.set(faults=Faults(corrupt_sink=Corrupt(length_bytes=33, after=1, times=1)))
+    assert kernels.verify(34, KEY.tag) == [ALL_ONES, 0, 34]
+    assert kernels.verify(33, KEY.tag) == [ALL_ONES, 0, 33]
+    assert kernels.verify(33, KEY.tag) == [32, 1, 33]
+    # It is the memory that is wrong, for whoever looks; and it happens once.
+    assert kernels.verify(SIZE, KEY.tag) == [32, 1, SIZE]
+    assert kernels.launch(b"gdrcheck_fill", kernels.data, SIZE, MIXED, KEY.tag, 0) == 0
+    assert kernels.verify(33, KEY.tag) == [ALL_ONES, 0, 33]
+
+
+def test_a_source_is_spoilt_after_it_is_filled(kernels: Kernels, emulation: Emulation) -> None:
+    emulation.set(gpu_faults={0: Faults(corrupt_source=Corrupt())})
+    assert kernels.launch(b"gdrcheck_fill", kernels.data, 33, MIXED, KEY.tag, 0) == 0
+    assert kernels.verify(33, KEY.tag) == [32, 1, 33]
+    emulation.set(gpu_faults={1: Faults(corrupt_source=Corrupt())})
+    assert kernels.launch(b"gdrcheck_fill", kernels.data, 33, MIXED, KEY.tag, 0) == 0
+    assert kernels.verify(33, KEY.tag) == [ALL_ONES, 0, 33]
 
 
 def test_another_ptx_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

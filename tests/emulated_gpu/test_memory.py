@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from cuda.bindings import driver
 
@@ -145,6 +146,21 @@ def test_pinned_memory_is_host_memory_at_the_same_address() -> None:
     assert says(pointer) == (1, False, 0, False)
     assert status(driver.cuMemFree, pointer) == 1
     result(driver.cuMemFreeHost, host)
+
+
+def test_memory_of_the_process_is_page_locked_once_at_a_time() -> None:
+    memory = np.zeros(8192, dtype=np.uint8)
+    address = int(memory.ctypes.data)
+    result(driver.cuMemHostRegister, address, 8192, 0)
+    assert status(driver.cuMemHostRegister, address + 4096, 8192, 0) == 712
+    assert status(driver.cuMemHostUnregister, address + 4096) == 713
+    pointer = result(driver.cuMemAlloc, 8192)
+    result(driver.cuMemcpyHtoD, pointer, address, 8192)
+    result(driver.cuMemHostUnregister, address)
+    assert status(driver.cuMemHostUnregister, address) == 713
+    result(driver.cuMemHostRegister, address + 4096, 4096, 0)
+    result(driver.cuMemHostUnregister, address + 4096)
+    result(driver.cuMemFree, pointer)
 
 
 def test_several_attributes_of_an_unknown_address_are_nothing() -> None:

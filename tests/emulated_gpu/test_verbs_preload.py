@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -131,3 +131,48 @@ def test_faults_of_a_registration_are_those_of_the_file(preloaded: Preloaded) ->
     assert found["inside"] == {"errno": "ENOTSUP"}
     assert found["none"] == {"errno": "EBADF"}
     assert {one["by"] for one in preloaded("host")} == {PLAIN, IOVA, IOVA2}
+
+
+LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC = 1, 2, 4, 8
+ALL = LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC
+SPOILT = IOVA2 ^ 0xFF
+
+
+def test_memory_that_nothing_refuses_is_posted_with_its_key(preloaded: Preloaded) -> None:
+    found = preloaded("refusal")
+    assert found["access"] == [ALL]
+    assert found["reading"] == {"seen": [IOVA2] * 3, "after": IOVA2}
+
+
+@pytest.mark.parametrize(
+    ("refuse", "left"),
+    [
+        ("source", ALL & ~REMOTE_READ),
+        ("read", ALL & ~REMOTE_READ),
+        ("sink", REMOTE_READ),
+    ],
+)
+def test_a_refusal_takes_the_rights_that_others_would_have(
+    preloaded: Preloaded, refuse: Literal["source", "read", "sink"], left: int
+) -> None:
+    preloaded.emulation.set(gpu_faults={0: Faults(refuse=[refuse])})
+    found = preloaded("refusal")
+    assert found["access"] == [left]
+    assert found["host"] == ALL
+    if refuse != "source":
+        assert found["reading"]["seen"] == [IOVA2] * 3
+
+
+def test_a_nic_that_cannot_read_is_given_wrong_keys_for_what_reads(preloaded: Preloaded) -> None:
+    preloaded.emulation.set(gpu_faults={0: Faults(refuse=["source"])})
+    found = preloaded("refusal")
+    assert found["reading"] == {"seen": [SPOILT] * 3, "after": IOVA2}
+    assert found["another key"] == {"seen": [IOVA2 + 1] * 3, "after": IOVA2 + 1}
+    assert found["undone"] == {"seen": [IOVA2] * 3, "after": IOVA2}
+
+
+def test_another_gpus_refusal_concerns_no_memory_of_this_one(preloaded: Preloaded) -> None:
+    preloaded.emulation.set(gpu_faults={1: Faults(refuse=["source", "sink"])})
+    found = preloaded("refusal")
+    assert found["access"] == [ALL]
+    assert found["reading"] == {"seen": [IOVA2] * 3, "after": IOVA2}
