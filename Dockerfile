@@ -11,6 +11,13 @@ RUN --mount=type=secret,id=ca_bundle,target=/run/gdrcheck/ca.pem,mode=0444 \
     --mount=type=secret,id=pip_conf,target=/run/gdrcheck/pip.conf \
     sh /opt/gdrcheck/build/wheels.sh /wheels
 
+# perftest that can use GPU memory. The compiler stays behind in this stage.
+FROM wheels AS perftest
+COPY images/perftest.sh requirements/cuda-headers.txt /opt/gdrcheck/build/
+RUN --mount=type=secret,id=ca_bundle,target=/run/gdrcheck/ca.pem,mode=0444 \
+    --mount=type=secret,id=pip_conf,target=/run/gdrcheck/pip.conf \
+    sh /opt/gdrcheck/build/perftest.sh /perftest
+
 # All but the project's own code.
 FROM ${BASE_IMAGE} AS runtime
 # inbox: the distribution's rdma-core. doca: DOCA-OFED from the source named by DOCA_SOURCE.
@@ -22,6 +29,7 @@ RUN --mount=type=secret,id=ca_bundle,target=/run/gdrcheck/ca.pem,mode=0444 \
     OFED="${OFED}" DOCA_SOURCE="${DOCA_SOURCE}" sh /opt/gdrcheck/build/ofed/install.sh
 # Debian's Python looks here before it looks at the distribution's own packages.
 COPY --from=wheels /wheels/ /usr/local/lib/python3.13/dist-packages/
+COPY --from=perftest /perftest/ /opt/gdrcheck/perftest/
 # Also proves that everything imports and that the versions are new enough.
 RUN /usr/bin/python3 /opt/gdrcheck/build/record_versions.py "${OFED}" /opt/gdrcheck/versions.json
 ENV HOME=/tmp LANG=C.UTF-8

@@ -19,9 +19,11 @@ INPUT_PATHS = (
     "gdrcheck",
     "images/apt.sh",
     "images/ofed",
+    "images/perftest.sh",
     "images/record_versions.py",
     "images/wheels.sh",
     "pyproject.toml",
+    "requirements/cuda-headers.txt",
     "requirements/image.txt",
 )
 CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

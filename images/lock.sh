@@ -42,3 +42,11 @@ echo "cuda-bindings>=13,<14" | "$scratch/venv/bin/uv" pip compile - \
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 sed -i "1i # cuda-bindings 13, for tests beside the locked 12. Locked by images/lock.sh; do not edit." \
     requirements/cuda13.txt
+
+# cuda.h of the same line as the image's binding, to build perftest with: the image itself has none.
+echo "nvidia-cuda-runtime-cu12>=12.9,<13" | "$scratch/venv/bin/uv" pip compile - \
+    --output-file requirements/cuda-headers.txt "${upgrade[@]}" \
+    --universal --python-version 3.11 --generate-hashes \
+    --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+sed -i "1i # cuda.h, to build perftest with. Locked by images/lock.sh; do not edit." \
+    requirements/cuda-headers.txt

@@ -346,7 +346,13 @@ def requirements(file: Path) -> list[str]:
 
 
 def test_the_environments_are_these() -> None:
-    assert [file.stem for file in REQUIREMENTS] == ["controller", "cuda13", "dev", "image"]
+    assert [file.stem for file in REQUIREMENTS] == [
+        "controller",
+        "cuda-headers",
+        "cuda13",
+        "dev",
+        "image",
+    ]
 
 
 @pytest.mark.parametrize("file", REQUIREMENTS, ids=lambda path: path.name)
@@ -362,11 +368,16 @@ def test_all_environments_have_the_same_versions() -> None:
     def pins(file: Path) -> set[str]:
         return {line.split(" --hash")[0].split()[0] for line in requirements(file)}
 
-    controller, newer, dev, image = (pins(file) for file in REQUIREMENTS)
+    controller, headers, newer, dev, image = (pins(file) for file in REQUIREMENTS)
     assert controller <= dev
     assert image <= dev
     # The one that the tests run beside the others differs in nothing else.
     assert {pin.split("==")[0] for pin in newer - dev} == {"cuda-bindings"}
+    # What perftest is built with, of the CUDA that the image's binding is for.
+    (header,) = headers
+    binding = next(pin for pin in image if pin.startswith("cuda-bindings=="))
+    assert header.startswith("nvidia-cuda-runtime-cu12==")
+    assert header.split("==")[1].split(".")[:2] == binding.split("==")[1].split(".")[:2]
 
 
 def test_the_version_is_stated_once() -> None:
