@@ -25,7 +25,7 @@ def main() -> int:
     else:
         print("benchmarks.demo is left out: it needs --forget-images", file=sys.stderr)
     with api.running(nodes=2, name=LAB, image=IMAGE):
-        for name in ("run", "pingpong", "registration"):
+        for name in ("run", "pingpong", "posts", "registration"):
             command = [sys.executable, "-m", f"benchmarks.{name}", "--lab", LAB]
             failed |= subprocess.run(command).returncode
     return int(bool(failed))

@@ -16,39 +16,30 @@ _LISTEN_S = 60.0
 _RUN_S = 300.0
 
 
-def latency_us(
-    client: api.Node,
-    server: api.Node,
-    device: str,
-    gid_index: int,
-    size_bytes: int,
-    iterations: int,
-    extra: str = "",
-) -> float:
+# Client, server, device and GID index.
+Route = tuple[api.Node, api.Node, str, int]
+
+
+def latency_us(route: Route, size_bytes: int, iterations: int, extra: str = "") -> float:
     """The typical (median) latency in us that ib_send_lat prints on the client."""
-    options = f"-d {device} -x {gid_index} -s {size_bytes} -n {iterations} {_PATIENT} {extra}"
     # Columns: bytes, iterations, t_min, t_max, t_typical, t_avg, ...
-    return _row(_run(client, server, "ib_send_lat", options), size_bytes)[4]
+    return _row(_run(route, "ib_send_lat", size_bytes, iterations, extra), size_bytes)[4]
 
 
-def bandwidth_gbps(
-    client: api.Node,
-    server: api.Node,
-    device: str,
-    gid_index: int,
-    size_bytes: int,
-    iterations: int,
-) -> float:
-    """The average bandwidth in Gb/s that ib_write_bw prints on the client."""
-    options = (
-        f"-d {device} -x {gid_index} -s {size_bytes} -n {iterations} {_PATIENT} --report_gbits"
+def bandwidth_gbps(route: Route, size_bytes: int, iterations: int, queue_pairs: int = 1) -> float:
+    """The average bandwidth in Gb/s that ib_write_bw prints on the client; ``iterations`` are those
+    of each queue pair.
+    """
+    extra = f"-q {queue_pairs} --report_gbits"
+    # Columns: bytes, iterations of all queue pairs, peak, average, message rate.
+    return _row(_run(route, "ib_write_bw", size_bytes, iterations, extra), size_bytes)[3]
+
+
+def _run(route: Route, tool: str, size_bytes: int, iterations: int, extra: str) -> str:
+    client, server, device, gid_index = route
+    command = (
+        f"{tool} -d {device} -x {gid_index} -s {size_bytes} -n {iterations} {_PATIENT} {extra}"
     )
-    # Columns: bytes, iterations, peak, average, message rate.
-    return _row(_run(client, server, "ib_write_bw", options), size_bytes)[3]
-
-
-def _run(client: api.Node, server: api.Node, tool: str, options: str) -> str:
-    command = f"{tool} {options}"
     serving = subprocess.Popen(
         server.ssh_command(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

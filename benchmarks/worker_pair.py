@@ -17,12 +17,17 @@ from lab import api
 
 Result = TypeVar("Result", bound=BaseModel)
 
-# What a container needs for RDMA, as the playbook grants it.
-_CONTAINER = (
-    "sudo podman run --interactive --rm --network host --read-only "
-    "--device /dev/infiniband/uverbs0 --cap-drop all --cap-add IPC_LOCK --ulimit memlock=-1:-1 "
-    "--entrypoint /usr/bin/python3"
-)
+
+def container(image: str) -> str:
+    """The shell command that runs Python in ``image`` on a node, less Python's own arguments.
+
+    It has what a container needs for RDMA, as the playbook grants it.
+    """
+    return (
+        "sudo podman run --interactive --rm --network host --read-only "
+        "--device /dev/infiniband/uverbs0 --cap-drop all --cap-add IPC_LOCK "
+        f"--ulimit memlock=-1:-1 --entrypoint /usr/bin/python3 {shlex.quote(image)}"
+    )
 
 
 class WorkerEnd:
@@ -78,9 +83,9 @@ class WorkerPair:
             ]
             return asked[0].result(), asked[1].result()
 
-    def connect(self) -> None:
-        """Make and connect a queue pair on both ends."""
-        made = protocol.CreateQp()
+    def connect(self, queue_pairs: int = 1) -> None:
+        """Make queue pairs on both ends and connect them."""
+        made = protocol.CreateQp(queue_pairs=queue_pairs)
         source, sink = self.both(made, made, protocol.EndpointInfo)
         self.both(
             protocol.Connect(remote=sink), protocol.Connect(remote=source), protocol.Connected
@@ -89,13 +94,13 @@ class WorkerPair:
 
 @contextmanager
 def worker_pair(
-    source: api.Node, sink: api.Node, request: protocol.Open, image: str
+    source: api.Node, sink: api.Node, request: protocol.Open, image: str, queue_pairs: int = 1
 ) -> Iterator[tuple[WorkerPair, protocol.Opened]]:
     """Workers in containers of ``image`` on two nodes, opened and connected; ended afterwards.
 
     Beside the pair: what the source opened.
     """
-    command = f"{_CONTAINER} {shlex.quote(image)} -m gdrcheck.verbs.worker"
+    command = f"{container(image)} -m gdrcheck.memory.worker"
     with contextlib.ExitStack() as stack:
         ends = []
         for node in (source, sink):
@@ -104,5 +109,5 @@ def worker_pair(
             ends.append(end)
         pair = WorkerPair(*ends)
         opened, _ = pair.both(request, request, protocol.Opened)
-        pair.connect()
+        pair.connect(queue_pairs)
         yield pair, opened

@@ -40,7 +40,10 @@ _CODE_HELP = "for example PORT-NOT-ACTIVE; PORT alone lists all codes of ports"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in ``argv`` (default: the process's own) and return its exit code."""
-    args = _parser().parse_args(argv)
+    args, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        # The usage to show is that of the command, not that of all of them.
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     handler: Handler = args.handler
     try:
         code = handler(args)
@@ -93,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_facts(commands)
     _add_topo(commands)
     _add_profile(commands)
+    _add_pingpong(commands)
     _add_variables(commands)
     _add_schema(commands)
     _add_prepare(commands)
@@ -113,7 +117,7 @@ def _add(
 ) -> argparse.ArgumentParser:
     """The parser of a command; ``output`` is what it writes to where an error names no file."""
     parser = commands.add_parser(name, help=text, description=text)
-    parser.set_defaults(handler=handler, output=output)
+    parser.set_defaults(handler=handler, output=output, parser=parser)
     return parser
 
 
@@ -168,6 +172,19 @@ def _profile(args: argparse.Namespace) -> int:
     from gdrcheck.commands import profile
 
     return profile.run(args)
+
+
+def _add_pingpong(commands: _Commands[argparse.ArgumentParser]) -> None:
+    from gdrcheck.commands.pingpong.options import add_pingpong
+
+    text = "prove by hand that GPU memory of two machines reaches each other over RDMA"
+    add_pingpong(_add(commands, "pingpong", text, _pingpong))
+
+
+def _pingpong(args: argparse.Namespace) -> int:
+    from gdrcheck.commands.pingpong import command
+
+    return command.run(args)
 
 
 def _add_variables(commands: _Commands[argparse.ArgumentParser]) -> None:

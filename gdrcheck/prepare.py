@@ -18,6 +18,7 @@ from gdrcheck.inventory import Judged, judge
 from gdrcheck.inventory_files import Inventory
 from gdrcheck.node.clock import overall_s
 from gdrcheck.outcome import InputError
+from gdrcheck.pairing.plan import planned_s
 from gdrcheck.results.pairs import scheduled
 from gdrcheck.run import RunSpec, new_run_id
 from gdrcheck.yaml_lines import dotted
@@ -47,7 +48,8 @@ class NodeOptions(BaseModel):
 class Prepared(BaseModel):
     """The answer to the playbook. ``options`` are the run's variables without their prefix.
 
-    ``overall_s`` is the most that a node's container takes from start to exit, in seconds.
+    ``overall_s`` is the most that a node's container takes from start to exit, in seconds;
+    ``pairs_s`` what the rounds of pairs are planned to take on real nodes where nothing is wrong.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,6 +60,7 @@ class Prepared(BaseModel):
     limited_to: str | None
     check_mode: bool
     overall_s: float
+    pairs_s: float
     options: dict[str, object]
     node_options: dict[str, NodeOptions]
 
@@ -105,6 +108,7 @@ def prepare(
         limited_to=run.limited_to,
         check_mode=inventory.check_mode,
         overall_s=overall_s(run.waits),
+        pairs_s=planned_s(run),
         options=_options(judged, playbook_folder),
         node_options={
             node.name: _node_options(judged, run, partners, node.name) for node in run.nodes

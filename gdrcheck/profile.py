@@ -122,11 +122,22 @@ class Gid(_Model):
 
 
 class Factors(_Model):
-    """The share of the limiting rate that a measurement must reach."""
+    """The share of the limiting rate that a measurement of bandwidth must reach."""
 
     nic_limited: float = Field(default=0.90, gt=0, le=1)
     pcie_limited_source: float = Field(default=0.78, gt=0, le=1)
     pcie_limited_sink: float = Field(default=0.78, gt=0, le=1)
+
+
+class Transfers(_Model):
+    """What else is moved between nodes: atomic operations, and data beyond 2 GiB of a region.
+
+    ``atomics``: fetch-and-add and compare-and-swap, which not every port can do. ``beyond_2gib``:
+    messages in GPU memory at offsets of 2 GiB and more, where its size and its BAR1 allow.
+    """
+
+    atomics: bool = False
+    beyond_2gib: bool = True
 
 
 Distance = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
@@ -248,7 +259,11 @@ class Waiver(_Model):
 
 
 class Profile(_Model):
-    """What was bought. Defaults are what holds when the owner says nothing."""
+    """What was bought. Defaults are what holds when the owner says nothing.
+
+    ``modes``: of which memories the speed is measured, beside host to host and GPU to GPU.
+    ``latency_limit_us`` is for half of the round trip of our own SEND loop, in every mode.
+    """
 
     gpus: Gpus | None = None
     rails: Rails | None = None
@@ -257,6 +272,7 @@ class Profile(_Model):
     pairs: Literal["required", "none"] = "required"
     cross_rail: Literal["required", "optional", "absent"] = "optional"
     modes: Literal["default", "all"] = "default"
+    transfers: Transfers = Transfers()
     gid: Gid = Gid()
     traffic_class: int = Field(default=0, ge=0, le=255)
     service_level: int = Field(default=0, ge=0, le=15)

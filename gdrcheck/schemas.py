@@ -20,6 +20,7 @@ MODELS = {
     "facts": ("gdrcheck.facts", "Facts"),
     "finding": ("gdrcheck.findings.model", "Finding"),
     "node-states": ("gdrcheck.results.states", "SeenStates"),
+    "pingpong": ("gdrcheck.commands.pingpong.report", "Report"),
     "profile": ("gdrcheck.profile", "Profile"),
     "rendezvous": ("gdrcheck.pairing.rendezvous", "RendezvousResult"),
     "run": ("gdrcheck.run", "RunSpec"),

@@ -20,6 +20,7 @@ COMMANDS = (
     "facts",
     "topo",
     "profile",
+    "pingpong",
     "variables",
     "schema",
     "prepare",
@@ -57,6 +58,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("facts", ("--from", "--root", "--also", "--node", "--json", "examples:")),
         ("topo", ("--from", "--root", "--also", "--profile", "--json", "examples:")),
         ("profile", ("--from", "check", "schema", "examples:")),
+        ("pingpong", ("--listen", "--gpu", "--method", "--numbers", "--json", "examples:")),
     ],
 )
 def test_help_of_a_command_names_its_options(

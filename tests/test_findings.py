@@ -33,6 +33,9 @@ AREAS_OF_MODULE = {
     "mr_gpu": ("MR",),
     "mr_move": ("MR",),
     "pair": ("PAIR",),
+    "pair_ends": ("PAIR",),
+    "pair_gpu": ("PAIR",),
+    "pair_numbers": ("PAIR",),
     "run": ("RUN",),
 }
 # Names of programs that are no English words: in a text they can only be a command.

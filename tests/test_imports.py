@@ -127,7 +127,7 @@ def test_pairing_needs_only_the_protocol_of_the_verbs_layer() -> None:
         for other in imports(path)
         if other.startswith("gdrcheck.verbs.")
     }
-    assert {name.split(".")[2] for name in names} == {"protocol"}
+    assert {name.split(".")[2] for name in names} == {"protocol", "cm_protocol"}
 
 
 def test_the_supervisor_loads_no_driver_library() -> None:

@@ -108,8 +108,8 @@ def test_all_problems_of_a_file_are_reported_at_once_in_its_order() -> None:
         (
             "link_layer: ethernet\n",
             "p.yml:1: link_layer: unknown key; expected one of gpus, rails, registration, matrix, "
-            "pairs, cross_rail, modes, gid, traffic_class, service_level, pkey, path_mtu, factors, "
-            "latency_limit_us, expect, waivers; did you mean rails.link_layer?",
+            "pairs, cross_rail, modes, transfers, gid, traffic_class, service_level, pkey, "
+            "path_mtu, factors, latency_limit_us, expect, waivers; did you mean rails.link_layer?",
         ),
         (
             "expect: {kernal: 6.8*}\n",

@@ -1,21 +1,30 @@
-"""Messages between the host memories of two nodes arrive whole, by every operation."""
+"""Messages between the memories of two nodes arrive whole, by every operation, in every mode."""
 
 from __future__ import annotations
 
 import pytest
 
-from gdrcheck import gates
-from gdrcheck.pairing.cases import ITERATIONS, SIZES_BYTES, ExchangeCase, Measurement
-from gdrcheck.verbs.protocol import ExchangePlan
-
-PLAN = ExchangePlan(sizes_bytes=SIZES_BYTES, iterations=ITERATIONS)
+from checks.pair.measuring import Measuring, prove
+from gdrcheck.outcome import NotPromised
+from gdrcheck.pairing import words
+from gdrcheck.pairing.cases import PairCase
 
 
 def check_pingpong(
-    exchange_case: ExchangeCase, measurement: Measurement, request: pytest.FixtureRequest
+    pair_case: PairCase, measuring: Measuring, request: pytest.FixtureRequest
 ) -> None:
     """Every byte of every message is found at the sink, and no byte beside it has changed."""
-    finding = measurement.finding(exchange_case, PLAN)
-    if measurement.last is not None:
-        request.node.user_properties.append(("path MTU", measurement.last.path_mtu))
-    gates.fail(finding)
+    cell, ruling = measuring.exchange(pair_case)
+    request.node.user_properties += words.of_cell(cell)
+    prove(cell, ruling)
+
+
+def check_pingpong_far(
+    pair_case: PairCase, measuring: Measuring, request: pytest.FixtureRequest
+) -> None:
+    """The same for messages that lie beyond 2 GiB in the memory of both GPUs."""
+    if not pair_case.item.promised:
+        raise NotPromised("the profile says transfers.beyond_2gib: false")
+    cell, ruling = measuring.far(pair_case)
+    request.node.user_properties += words.of_cell(cell)
+    prove(cell, ruling)

@@ -1,19 +1,25 @@
-"""One case for each exchange that this node initiates, and the walk through the rounds.
+"""One case for everything that this node's rails owe, and the walk through the rounds.
 
-The node's own cases come last: each node has them, also one that owns no exchange.
+The node's own cases come last: each node has them, also one that owns no pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gdrcheck import gates, run
+from checks.conftest import facts_of, spec_of
+from checks.pair.measuring import Measuring
+from gdrcheck import gates, steps
 from gdrcheck.facts import CountersAfter
-from gdrcheck.pairing.cases import Measurement, exchange_cases
-from gdrcheck.pairing.pairs import owned_pairs
+from gdrcheck.node.local_gpus import local_gpus
+from gdrcheck.outcome import Blocked
+from gdrcheck.pairing.cases import PairCase, pair_cases, plan_text
+from gdrcheck.pairing.pairs import OwnedPair, owned_pairs
+from gdrcheck.pairing.plan import ProgramPlan, program_plan
 from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.pairing.walk import PairWalk
 from gdrcheck.probes import LIVE_ROOT
@@ -21,10 +27,11 @@ from gdrcheck.probes.counters import read_counters_after
 from gdrcheck.probes.ports import read_state
 from gdrcheck.rails import Rail
 from gdrcheck.results.files import write_atomic
-from gdrcheck.results.incoming import COUNTERS_FILE
-from gdrcheck.results.plugin import NODE_CASE
+from gdrcheck.results.incoming import COUNTERS_FILE, FACTS_FILE
+from gdrcheck.results.plugin import CHECK_PREFIX, NODE_CASE
+from gdrcheck.run import RunSpec
 
-MEASUREMENT = pytest.StashKey[Measurement]()
+MEASURING = pytest.StashKey[Measuring]()
 WALK = pytest.StashKey[PairWalk]()
 
 
@@ -32,39 +39,69 @@ def _rendezvous(config: pytest.Config) -> RendezvousResult:
     return RendezvousResult.load(Path(config.getoption("--gdrcheck-out")) / "rendezvous.json")
 
 
+def _owned(config: pytest.Config) -> tuple[OwnedPair, ...]:
+    return owned_pairs(spec_of(config), config.getoption("--gdrcheck-node"), _rendezvous(config))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The cases in the order of the rounds, since the walk goes that way only."""
-    if "exchange_case" not in metafunc.fixturenames:
+    """The cases of one check, of every pair that this node initiates."""
+    if "pair_case" not in metafunc.fixturenames:
         return
     config = metafunc.config
-    spec = run.load(Path(config.getoption("--gdrcheck-run")))
-    pairs = owned_pairs(spec, config.getoption("--gdrcheck-node"), _rendezvous(config))
-    cases = exchange_cases(pairs)
-    metafunc.parametrize("exchange_case", [pytest.param(case, id=case.id) for case in cases])
+    check = metafunc.function.__name__.removeprefix(CHECK_PREFIX)
+    node = config.getoption("--gdrcheck-node")
+    cases = pair_cases(spec_of(config), node, _owned(config))
+    mine = [pytest.param(case, id=case.id) for case in cases if case.item.check == check]
+    metafunc.parametrize("pair_case", mine, indirect=True)
 
 
 def _is_node_case(item: pytest.Item) -> bool:
     return item.get_closest_marker(NODE_CASE) is not None
 
 
+def _order(item: pytest.Item) -> tuple[bool, tuple[int, ...]]:
+    """The walk goes through the rounds in one way only; the node looks back at all of them."""
+    call = getattr(item, "callspec", None)
+    case = call.params.get("pair_case") if call is not None else None
+    return _is_node_case(item), case.order if isinstance(case, PairCase) else ()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What judges the node looks back at all of its exchanges."""
-    items.sort(key=_is_node_case)
+    """All of a pair before the next one, and in it what others stand on first."""
+    items.sort(key=_order)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Walks all rounds, also those in which this node only responds, and owns no case."""
     config = session.config
-    spec = run.load(Path(config.getoption("--gdrcheck-run")))
-    secret = bytes.fromhex(Path(config.getoption("--gdrcheck-secret")).read_text().strip())
-    node, out = config.getoption("--gdrcheck-node"), Path(config.getoption("--gdrcheck-out"))
-    with PairWalk(spec, node, secret, _rendezvous(config), out) as walk:
+    if config.option.collectonly:
+        return (yield)
+    spec, node = spec_of(config), config.getoption("--gdrcheck-node")
+    if planned := plan_text(spec, node, _owned(config)):
+        with steps.step(f"planned time of this node's pairs, where nothing is wrong: {planned}"):
+            pass
+    with _walk(config, spec, node) as walk:
         config.stash[WALK] = walk
-        config.stash[MEASUREMENT] = Measurement(walk)
+        config.stash[MEASURING] = Measuring(walk, spec)
         result = yield
         walk.finish()
     return result
+
+
+def _walk(config: pytest.Config, spec: RunSpec, node: str) -> PairWalk:
+    secret = bytes.fromhex(Path(config.getoption("--gdrcheck-secret")).read_text().strip())
+    out, listed = Path(config.getoption("--gdrcheck-out")), _rendezvous(config)
+    own = listed.nodes[node].rails
+    # Without facts no rail is ready, and there is no GPU to open.
+    has_facts = (out / FACTS_FILE).exists()
+    profile = spec.profile_of(node)
+    gpus = local_gpus(profile, facts_of(config), own) if has_facts else {}
+    return PairWalk(spec, node, secret, listed, out, plan=partial(_plan, spec, node), gpus=gpus)
+
+
+def _plan(spec: RunSpec, node: str, pair: OwnedPair) -> ProgramPlan:
+    return program_plan(spec.profile_of(node), spec.profile_of(pair.peer))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -79,9 +116,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 @pytest.fixture
-def measurement(pytestconfig: pytest.Config) -> Measurement:
-    """Measures exchanges on the walk through the rounds."""
-    return pytestconfig.stash[MEASUREMENT]
+def pair_case(request: pytest.FixtureRequest) -> PairCase:
+    """What a rail owes in one direction; blocked by what keeps its port or its GPUs from it."""
+    case: PairCase = request.param
+    if case.rail.blocked_by is not None:
+        raise Blocked(case.rail.blocked_by)
+    if case.item.uses_gpus and case.rail.gpu_blocked_by is not None:
+        raise Blocked(case.rail.gpu_blocked_by)
+    return case
+
+
+@pytest.fixture
+def measuring(pytestconfig: pytest.Config) -> Measuring:
+    """Measures on the walk through the rounds."""
+    return pytestconfig.stash[MEASURING]
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def facts_of(args: argparse.Namespace) -> Facts:
             raise InputError(f"{given[0]} says what to read; expected it without --from")
         return load_facts(args.source)
     _refuse_what_is_no_tree(args.root)
-    with _patience("reading this machine"):
+    with patience("reading this machine"):
         facts = probes.collect(args.node or UNNAMED, args.root, args.also)
     if args.node is None:
         facts = facts.model_copy(update={"node": facts.host.hostname})
@@ -57,7 +57,7 @@ def _refuse_what_is_not_there(facts: Facts, args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _patience(what: str) -> Iterator[None]:
+def patience(what: str) -> Iterator[None]:
     """Says on standard error that ``what`` goes on, if it takes long."""
     timer = threading.Timer(QUIET_S, print, (f"{what} ...",), {"file": sys.stderr, "flush": True})
     timer.daemon = True

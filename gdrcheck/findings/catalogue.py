@@ -18,6 +18,9 @@ from gdrcheck.findings import (
     mr_move,
     mr_peermem,
     pair,
+    pair_ends,
+    pair_gpu,
+    pair_numbers,
     pci,
     port,
     port_counters,
@@ -32,7 +35,7 @@ AREAS = (
     *(host, drv, gpu, gpu_cuda, gpu_memory, pci),
     *(port, port_settings, port_counters),
     *(mr, mr_dmabuf, mr_peermem, mr_gpu, mr_move),
-    *(pair, differences, run),
+    *(pair, pair_ends, pair_gpu, pair_numbers, differences, run),
 )
 
 ENTRIES: tuple[Entry, ...] = tuple(found for area in AREAS for found in area.ENTRIES)

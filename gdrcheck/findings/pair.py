@@ -15,7 +15,8 @@ ENTRIES = (
         evidence=(
             "Operation, size, iteration, first wrong offset, number of wrong bytes, expected and "
             "received bytes, and what they look like: poison (never written), the previous "
-            "iteration (stale), zeros, shifted, other."
+            "iteration (stale), zeros, shifted, other. The place is the end whose memory, in the "
+            "role that is named, is all that differs from exchanges that were right."
         ),
         causes=(
             "Poison or stale data: a write became visible only after its completion (ordering "
@@ -59,8 +60,8 @@ ENTRIES = (
         title="A transfer ended with an error completion",
         meaning=(
             "A work request completed with a status other than success and other than exhausted "
-            "retries, or nothing completed within the deadline. The status names the end that "
-            "complained."
+            "retries, or nothing completed within the deadline. A status about remote memory "
+            "(REM_...) complains of the other end, every other one of the end that got it."
         ),
         evidence="Completion status, vendor error, operation, size, iteration; both ends' view.",
         causes=(
@@ -177,8 +178,9 @@ ENTRIES = (
         code="PAIR-UNSTABLE",
         title="Repeats of the same transfer disagree",
         meaning=(
-            "A transfer failed and the same transfer, repeated alone, did not. Both results are "
-            "kept, and no end is named. Wrong data is never called unstable: it stays wrong data."
+            "A transfer failed and the same transfer, repeated alone, did not; or it was right, "
+            "and was not when it was repeated since others had failed. Both results are kept, and "
+            "no end is named. Wrong data is never called unstable: it stays wrong data."
         ),
         evidence="The results of both attempts.",
         causes=(

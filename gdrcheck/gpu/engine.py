@@ -63,6 +63,10 @@ class Engine:
         """Write little-endian 64-bit numbers, element i being 2 * i."""
         self._fill(buffer, EVEN, offset_bytes, length_bytes, start)
 
+    def poison_even(self, buffer: Buffer, offset_bytes: int, length_bytes: int) -> None:
+        """Write what must not remain once numbers of ``fill_even`` have come: no byte is right."""
+        self._fill(buffer, EVEN.complement(), offset_bytes, length_bytes, 0)
+
     def verify(
         self,
         buffer: Buffer,
@@ -100,6 +104,22 @@ class Engine:
         buffer.check_range(offset_bytes, length_bytes)
         return self._by_gpu(buffer.address + offset_bytes, expected)
 
+    def gpu_verify_pieces(
+        self, buffer: Buffer, pieces: Sequence[tuple[int, Expected]]
+    ) -> tuple[Mismatch | None, ...]:
+        """What the GPU says of each piece: its offset in the buffer, and what it must be.
+
+        All of them in one turn, which costs hardly more calls of the driver than one piece.
+        """
+        placed = []
+        for offset_bytes, expected in pieces:
+            buffer.check_range(offset_bytes, expected.length_bytes)
+            placed.append((buffer.address + offset_bytes, expected))
+        return tuple(
+            self._described(*piece, *found)
+            for piece, found in zip(placed, self._compare(placed), strict=True)
+        )
+
     def _fill(
         self, buffer: Buffer, stream: Stream, offset_bytes: int, length_bytes: int, start: int
     ) -> None:
@@ -118,7 +138,12 @@ class Engine:
         return likeness.verify(lambda at, size: self._read(address + at, size), expected)
 
     def _by_gpu(self, address: int, expected: Expected) -> Mismatch | None:
-        first_bad, bad_bytes = self._compare(address, expected)
+        (found,) = self._compare([(address, expected)])
+        return self._described(address, expected, *found)
+
+    def _described(
+        self, address: int, expected: Expected, first_bad: int, bad_bytes: int
+    ) -> Mismatch | None:
         if not bad_bytes:
             return None
         excerpt_at, excerpt_bytes = expected.excerpt_range(first_bad)
@@ -129,19 +154,28 @@ class Engine:
         counts = self._counts(address, expected, candidates)
         return expected.mismatch(first_bad, bad_bytes, excerpt, candidates, counts)
 
-    def _compare(self, address: int, expected: Expected) -> tuple[int, int]:
-        verdict = self._scratch
-        self._write(verdict, np.array([_NONE, 0, 0], dtype="<u8"))
-        self._kernels.verify(
-            address, expected.length_bytes, expected.stream, expected.start, verdict
-        )
-        words = self._read(verdict, _VERDICT_BYTES).view("<u8")
-        first_bad, bad_bytes, compared_bytes = (int(word) for word in words)
-        if compared_bytes != expected.length_bytes or (first_bad < compared_bytes) != bool(
-            bad_bytes
-        ):
+    def _compare(self, pieces: Sequence[tuple[int, Expected]]) -> list[tuple[int, int]]:
+        """The first wrong byte of each piece and how many there are."""
+        if _VERDICT_BYTES * len(pieces) > _SCRATCH_BYTES:
+            raise ValueError(f"{len(pieces)} pieces are too many for one turn")
+        self._write(self._scratch, np.array([_NONE, 0, 0] * len(pieces), dtype="<u8"))
+        for number, (address, expected) in enumerate(pieces):
+            verdict = self._scratch + _VERDICT_BYTES * number
+            self._kernels.verify(
+                address, expected.length_bytes, expected.stream, expected.start, verdict
+            )
+        words = self._read(self._scratch, _VERDICT_BYTES * len(pieces)).view("<u8")
+        return [
+            self._checked(expected.length_bytes, *(int(word) for word in row))
+            for (_, expected), row in zip(pieces, words.reshape(-1, 3), strict=True)
+        ]
+
+    def _checked(
+        self, length_bytes: int, first_bad: int, bad_bytes: int, compared_bytes: int
+    ) -> tuple[int, int]:
+        if compared_bytes != length_bytes or (first_bad < compared_bytes) != bool(bad_bytes):
             raise ProbeError(
-                f"the GPU at {self._gpu.device.slot} did not verify {expected.length_bytes} bytes: "
+                f"the GPU at {self._gpu.device.slot} did not verify {length_bytes} bytes: "
                 f"it compared {compared_bytes}, {bad_bytes} wrong, the first at {first_bad}"
             )
         return first_bad, bad_bytes

@@ -12,7 +12,13 @@ from gdrcheck.gpu.export import FLAGS, PLAIN, Export, export
 from gdrcheck.memory.recorder import Held, Recorder, Stopped
 from gdrcheck.registration import Method, Proof, RangeKind, Refusal, Region
 from gdrcheck.verbs.device import Device
-from gdrcheck.verbs.memory import Registration, register_dmabuf, register_peermem
+from gdrcheck.verbs.memory import (
+    REMOTE,
+    Access,
+    Registration,
+    register_dmabuf,
+    register_peermem,
+)
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,13 @@ def insist(recorder: Recorder, proof: Proof) -> None:
 class Registrar:
     """Registers ranges of GPU buffers with one NIC by one method; refusals go to the recorder."""
 
-    def __init__(self, recorder: Recorder, device: Device, method: Method) -> None:
+    def __init__(
+        self, recorder: Recorder, device: Device, method: Method, access: Access = REMOTE
+    ) -> None:
         self.recorder = recorder
         self.device = device
         self.method: Method = method
+        self._access = access
         self._flags = FLAGS
         self._worked = False
         # What was said of the mapping type that is not tried any more.
@@ -98,7 +107,7 @@ class Registrar:
     def _by_pointer(self, stack: contextlib.ExitStack, buffer: Buffer, place: Range) -> Registered:
         buffer.check_range(place.offset_bytes, place.length_bytes)
         pointer = buffer.address + place.offset_bytes
-        region = register_peermem(self.device, pointer, place.length_bytes)
+        region = register_peermem(self.device, pointer, place.length_bytes, self._access)
         return Registered(place.kind, self._held(stack, region, place), None)
 
     def _by_dmabuf(self, stack: contextlib.ExitStack, buffer: Buffer, place: Range) -> Registered:
@@ -127,7 +136,7 @@ class Registrar:
         self, stack: contextlib.ExitStack, exported: Export, place: Range
     ) -> Held[Registration]:
         fd, offset = exported.fd, exported.offset_bytes
-        region = register_dmabuf(self.device, fd, offset, place.length_bytes)
+        region = register_dmabuf(self.device, fd, offset, place.length_bytes, self._access)
         return self._held(stack, region, place)
 
     def _held(

@@ -33,6 +33,7 @@ from gdrcheck.node.phase import PhasePlan, run_phase
 from gdrcheck.node.rails import ready_rails
 from gdrcheck.node.record import Record
 from gdrcheck.outcome import GdrcheckError
+from gdrcheck.probes.addresses import ipv4_addresses
 from gdrcheck.profile import Profile
 from gdrcheck.results.events import RunEvent, clip
 from gdrcheck.results.files import write_atomic
@@ -166,7 +167,7 @@ def _agree(
         return False
     node, waits = assignment.node, assignment.spec.waits
     cases = own_cases(assignment.out, assignment.spec, node, "not run")
-    rails = ready_rails(assignment.profile, facts, cases)
+    rails = ready_rails(assignment.profile, facts, cases, ipv4_addresses())
     for rail in rails:
         record.say(f"rail {rail.id} ({rail.nic}): {rail.blocked_by or 'ready'}")
     record.say("waiting for the other nodes")

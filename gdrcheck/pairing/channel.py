@@ -108,18 +108,29 @@ class Channel:
     ) -> B | C | D: ...
     @overload
     def receive(
-        self, deadline_s: float, /, *kinds: type[Body], silence_s: float | None = ...
+        self,
+        deadline_s: float,
+        /,
+        *kinds: type[Body],
+        silence_s: float | None = ...,
+        awaited: str = ...,
     ) -> Body: ...
     def receive(
-        self, deadline_s: float, /, *kinds: type[Body], silence_s: float | None = None
+        self,
+        deadline_s: float,
+        /,
+        *kinds: type[Body],
+        silence_s: float | None = None,
+        awaited: str = "",
     ) -> Body:
         """The next message, which must be one of ``kinds``; ``alive`` is skipped.
 
-        ``deadline_s`` bounds the whole wait. With ``silence_s`` a peer of which nothing at all,
-        not even ``alive``, comes for that long is lost. PeerTimeout when only the time is up,
-        ChannelLost when the connection is of no more use, RemoteFailure when the peer reports one.
+        ``awaited`` are the kinds in words. ``deadline_s`` bounds the whole wait. With ``silence_s``
+        a peer of which nothing at all, not even ``alive``, comes for that long is lost. PeerTimeout
+        when only the time is up, ChannelLost when the connection is of no more use, RemoteFailure
+        when the peer reports one.
         """
-        awaited = " or ".join(kind.TYPE for kind in kinds)
+        awaited = awaited or " or ".join(kind.TYPE for kind in kinds)
         step = f"await {awaited}"
         deadline = Deadline.after(deadline_s)
         while True:

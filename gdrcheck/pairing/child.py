@@ -75,6 +75,10 @@ class Child:
             lines = log.read().decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
+    def strike(self) -> None:
+        """Send it SIGKILL, from any thread; whoever waits for its answer then meets its end."""
+        self._process.kill()
+
     def kill(self) -> str:
         """End it by SIGKILL. Returns "" when it is gone, else why it could not be ended."""
         self._process.kill()

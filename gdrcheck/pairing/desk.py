@@ -31,7 +31,7 @@ from gdrcheck.pairing.messages import (
 from gdrcheck.run import Deadlines, NodeSpec
 
 # A list part stays well below the size of a frame: this many rails at most, or one node.
-RAILS_A_PART = 64
+RAILS_A_PART = 32
 TICK_S = 0.5
 
 log = logging.getLogger("gdrcheck.rendezvous")

@@ -17,14 +17,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gdrcheck.outcome import GdrcheckError
+from gdrcheck.pairing import hand_messages, messages, session_messages, tools
 from gdrcheck.pairing.deadline import Deadline
-from gdrcheck.pairing.messages import BODIES, Body
+from gdrcheck.pairing.messages import Body
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_TEXT_BYTES = 64 * 1024
 TAG_BYTES = 32
 LENGTH = struct.Struct("!I")
 CHUNK_BYTES = 64 * 1024
+BODIES = messages.BODIES | session_messages.BODIES | tools.BODIES | hand_messages.BODIES
 
 
 class FrameError(GdrcheckError):

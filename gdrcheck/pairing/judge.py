@@ -1,153 +1,218 @@
-"""What an exchange proves: nothing wrong, a finding, or that it could not be measured. Pure."""
+"""The findings of completions with an error, and of measurements that went wrong. Pure."""
 
 from __future__ import annotations
 
-import errno
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from gdrcheck import gates
 from gdrcheck.findings.model import Finding, Where
+from gdrcheck.mismatch import Mismatch
 from gdrcheck.outcome import ProbeError
-from gdrcheck.pairing.channel import EndFailure
-from gdrcheck.pairing.pairs import EndReport, ExchangeResult, RailEnd, RailPair
+from gdrcheck.pairing import evidence
+from gdrcheck.pairing.pairs import RailEnd, RailPair
+from gdrcheck.pairing.reports import End, StagedReport, TimedReport
+from gdrcheck.transfer import Direction, Memory, Mode, memory_of
 from gdrcheck.verbs import protocol
 
+FLUSHED = "WR_FLUSH_ERR"
+# Statuses that tell of packets or answers that did not come, and nothing of who is at fault; those
+# that say most come first. ibv_poll_cq(3); WR_FLUSH_ERR is the consequence of another error.
+TRANSPORT = (
+    *("RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR", "RESP_TIMEOUT_ERR", "BAD_RESP_ERR", "GENERAL_ERR"),
+    *(FLUSHED, protocol.DEADLINE),
+)
+# A call of the library or of CUDA failed: that end could not do its part of the measurement.
+CALL_FAILED = "CALL_FAILED"
 
-def judge(result: ExchangeResult, pair: RailPair) -> Finding | None:
-    """The finding of an exchange, or None when every byte of every message was right.
 
-    Wrong data, which only a sink can see, comes first: nothing excuses it. A port that went down
-    explains everything else; then come completions with an error, at the end that got them.
-    ProbeError when the exchange did not complete and neither end says why.
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """The completion that says most of those of both ends: a refusal, then exhausted retries.
+
+    ``named``: the nodes that refusals complain of. ``end``: the one of them, if it is one; else
+    where the completion was seen.
     """
-    if result.completed:
+
+    error: protocol.CompletionError
+    end: RailEnd
+    named: frozenset[str]
+
+    @property
+    def silent(self) -> bool:
+        """Whether it tells only that packets or answers did not come."""
+        return not self.named and self.error.status in TRANSPORT
+
+
+def complaint(
+    rail: RailPair, errors: Sequence[tuple[RailEnd, protocol.CompletionError | None]]
+) -> Complaint | None:
+    """What the completions of both ends come to; None when neither has an error."""
+    found = [(end, error) for end, error in errors if error is not None]
+    if not found:
         return None
-    source, sink = pair.source(result.direction), pair.sink(result.direction)
-    return (
-        _wrong_data(result, source, sink)
-        or _port_down(result.source_report, source)
-        or _port_down(result.sink_report, sink)
-        or _completion(result.source_report, source, sink)
-        or _completion(result.sink_report, sink, source)
-        or _unmeasured(result)
-    )
+    named = frozenset(filter(None, (_named(error.status, end, rail) for end, error in found)))
+    named = named or _flushed_alone(found)
+    end, error = min(found, key=lambda one: _weight(one[1].status))
+    return Complaint(error, rail.end(next(iter(named))) if len(named) == 1 else end, named)
 
 
-def judge_connection(failure: EndFailure, pair: RailPair) -> Finding | None:
-    """The finding of an end that could not connect; None if that was not what it failed at.
-
-    An end whose child hangs or dies has measured nothing, so that is no finding.
-    """
-    error = failure.error
-    ends = {pair.local.node: (pair.local, pair.remote), pair.remote.node: (pair.remote, pair.local)}
-    if error is None or failure.side not in ends:
-        return None
-    end, other = ends[failure.side]
-    if error.step == protocol.MTU_HERE:
-        return _mtu(end.where, failure, error)
-    if error.step == protocol.MTU_THERE:
-        return _mtu(_at(other, end), failure, error)
-    if error.errno is not None and error.step.startswith(protocol.MODIFY_QP):
-        return Finding(
-            code="PAIR-CONNECT-FAILED",
-            where=_at(end, other),
-            observed=error.text,
-            expected="the queue pair changes its state",
-            evidence={
-                "said by": failure.side,
-                "step": error.step,
-                "errno": errno.errorcode.get(error.errno, str(error.errno)),
-            },
-        )
-    return None
-
-
-def unstable(first: Finding, where: Where) -> Finding:
-    """PAIR-UNSTABLE: ``first`` was found, and the same exchange measured again was right."""
-    return Finding(
-        code="PAIR-UNSTABLE",
-        where=where,
-        observed=f"first {first.code} ({first.observed}), then right",
-        expected="the same result twice",
-        evidence={**first.evidence, "first finding": first.text()},
-    )
-
-
-def _mtu(where: Where, failure: EndFailure, error: protocol.ErrorInfo) -> Finding:
-    return Finding(
-        code="PAIR-MTU",
-        where=where,
-        observed=error.text,
-        expected="a port that can do the path MTU of the profile",
-        evidence={"said by": failure.side},
-    )
-
-
-def _port_down(report: EndReport, end: RailEnd) -> Finding | None:
-    state = report.report.port_state if report.report else None
-    return None if state is None else gates.port_went_down(end.port, state)
-
-
-def _wrong_data(result: ExchangeResult, source: RailEnd, sink: RailEnd) -> Finding | None:
-    report = result.sink_report.report
-    if report is None:
-        return None
-    evidence = {"operation": result.operation, "path MTU": str(result.path_mtu)}
-    if report.mismatch is not None:
-        wrong = report.mismatch
-        evidence |= {
-            "message bytes": str(report.mismatch_size_bytes),
-            "iteration": str(report.mismatch_iteration),
-            "wrong bytes": str(wrong.bad_bytes),
-            "excerpt offset": str(wrong.excerpt_offset),
-            "looks like": wrong.looks_like,
-        }
-        return Finding(
-            code="PAIR-DATA-CORRUPT",
-            where=_at(sink, source),
-            observed=f"{wrong.got_hex} (first wrong byte at offset {wrong.first_bad_offset})",
-            expected=wrong.expected_hex,
-            evidence=evidence,
-        )
-    if report.guard_broken is not None:
-        return Finding(
-            code="PAIR-GUARD-BROKEN",
-            where=_at(sink, source),
-            observed=report.guard_broken,
-            expected="guard bytes unchanged",
-            evidence=evidence,
-        )
-    return None
-
-
-def _completion(report: EndReport, end: RailEnd, other: RailEnd) -> Finding | None:
-    error = report.report.completion_error if report.report else None
-    if error is None:
-        return None
+def completion_finding(
+    error: protocol.CompletionError, where: Where, told: dict[str, str]
+) -> Finding:
+    """PAIR-RETRY-EXCEEDED or PAIR-COMPLETION for a completion with an error, or none in time."""
     code = "PAIR-RETRY-EXCEEDED" if error.status == "RETRY_EXC_ERR" else "PAIR-COMPLETION"
     return Finding(
         code=code,
-        where=_at(end, other),
+        where=where,
         observed=f"{error.status} while {error.operation}: {error.text}",
         expected="successful completions",
         evidence={
+            "status": error.status,
             "vendor error": f"{error.vendor_error:#x}",
             "message bytes": str(error.size_bytes),
             "iteration": str(error.iteration),
+            **told,
         },
     )
 
 
-def _unmeasured(result: ExchangeResult) -> Finding | None:
-    said = [
-        f"{report.node}: {report.error.text}"
-        for report in (result.source_report, result.sink_report)
-        if report.error is not None
-    ]
-    raise ProbeError(
-        "; ".join([*said, result.unverified]).strip("; ") or "the exchange did not complete",
-        step=f"{result.operation} {result.direction}",
+def mismatch_text(wrong: Mismatch) -> str:
+    """``0f (first wrong byte at offset 4095, 1 wrong, looks like other)``."""
+    return (
+        f"{wrong.got_hex} (first wrong byte at offset {wrong.first_bad_offset}, "
+        f"{wrong.bad_bytes} wrong, looks like {wrong.looks_like})"
     )
 
 
-def _at(end: RailEnd, other: RailEnd) -> Where:
-    return Where(node=end.node, gpu=end.gpu, nic=end.nic, peer=other.node)
+def at(end: RailEnd, other: RailEnd, memory: Memory = "gpu") -> Where:
+    """The place of ``end``, with the other node as its peer: no GPU where host memory was used."""
+    where = end.where if memory == "gpu" else end.port
+    return where.model_copy(update={"peer": other.node})
+
+
+def judge_timed(report: TimedReport, rail: RailPair) -> Finding | None:
+    """The finding of a measurement; None when its data was right and it has its numbers.
+
+    ProbeError, naming node and step, when it was not measured as planned.
+    """
+    plan = report.plan
+    words = f"{plan.kind}, {plan.mode}, {plan.size_bytes} bytes"
+    finding = _judged(rail, report.direction, plan.mode, words, (report.source, report.sink))
+    if finding is not None:
+        return finding
+    _require_completed(words, report.source, report.sink)
+    for end in (report.source, report.sink):
+        found = end.report
+        if found and (found.kind, found.size_bytes) != (plan.kind, plan.size_bytes):
+            raise ProbeError(f"{end.node}: the report is of something else", step=words)
+    for end in (report.source, report.sink) if plan.both_ways else (report.source,):
+        found = end.report
+        value = None if found is None else found.median_us if plan.kind == "latency" else found.gbps
+        if found is None or not value or found.iterations < plan.iterations:
+            raise ProbeError(f"{end.node}: fewer messages than planned, or no number", step=words)
+    return None
+
+
+def judge_staged(report: StagedReport, rail: RailPair) -> Finding | None:
+    """The finding of a comparison; None when both ways' data was right and both have numbers.
+
+    ProbeError, naming node and step, when it was not measured as planned.
+    """
+    words = f"staged against direct, {report.plan.size_bytes} bytes"
+    finding = _judged(rail, report.direction, "gpu-gpu", words, (report.source, report.sink))
+    if finding is not None:
+        return finding
+    _require_completed(words, report.source, report.sink)
+    numbers = report.source.report
+    if numbers is None or numbers.staged is None or numbers.direct is None:
+        raise ProbeError(f"{report.source.node}: no numbers", step=words)
+    return None
+
+
+Measured = protocol.TimedResult | protocol.StagedResult
+Ends = End[protocol.TimedResult] | End[protocol.StagedResult]
+
+
+def _judged(
+    rail: RailPair,
+    direction: Direction,
+    mode: Mode,
+    words: str,
+    ends: tuple[Ends, Ends],
+) -> Finding | None:
+    """Wrong data, then a completion with an error; at whichever end. Either may be a sink."""
+    told = {"measurement": words}
+    source, sink = rail.source(direction), rail.sink(direction)
+    for said, end, other, memory in (
+        (ends[1], sink, source, memory_of(mode, "sink")),
+        (ends[0], source, sink, memory_of(mode, "source")),
+    ):
+        found = said.report
+        if found is not None and (found.mismatch is not None or found.guard_broken is not None):
+            return _wrong(found, at(end, other, memory), told)
+    errors = [
+        (end, said.report.completion_error if said.report else None)
+        for said, end in zip(ends, (source, sink), strict=True)
+    ]
+    for end, error in errors:
+        if error is not None and error.status == CALL_FAILED:
+            raise ProbeError(f"{end.node}: {error.operation}: {error.text}", step=words)
+    worst = complaint(rail, errors)
+    if worst is None or (worst.silent and any(said.report is None for said in ends)):
+        return None
+    other = rail.remote if worst.end is rail.local else rail.local
+    memory = memory_of(mode, "source" if worst.end is source else "sink")
+    return completion_finding(worst.error, at(worst.end, other, memory), told)
+
+
+def _wrong(found: Measured, where: Where, told: dict[str, str]) -> Finding:
+    if isinstance(found, protocol.StagedResult) and found.wrong_way is not None:
+        told = {**told, "way": found.wrong_way}
+    if found.mismatch is None:
+        return Finding(
+            code="PAIR-GUARD-BROKEN",
+            where=where,
+            observed=found.guard_broken or "",
+            expected="guard bytes unchanged",
+            evidence=told,
+        )
+    return Finding(
+        code="PAIR-DATA-CORRUPT",
+        where=where,
+        observed=mismatch_text(found.mismatch),
+        expected=found.mismatch.expected_hex,
+        evidence=told | evidence.of_mismatch(found.mismatch),
+    )
+
+
+def _require_completed(words: str, *ends: Ends) -> None:
+    """ProbeError naming the end that did not complete; first one that has no report at all."""
+    for end in sorted(ends, key=lambda one: one.report is not None):
+        if end.report is None or not end.report.completed:
+            raise ProbeError(f"{end.node}: {end.error or 'did not complete'}", step=words)
+
+
+def _weight(status: str) -> int:
+    return TRANSPORT.index(status) + 1 if status in TRANSPORT else 0
+
+
+def _flushed_alone(
+    found: Sequence[tuple[RailEnd, protocol.CompletionError]],
+) -> frozenset[str]:
+    """The end whose queue pair went into error while the other one only waited for it.
+
+    Where the work request that failed is flushed with the others its own status is lost: rxe does
+    that (rxe_comp.c, flush_send_queue) with what fails before a packet has left.
+    """
+    nodes = {error.status: end.node for end, error in found}
+    if set(nodes) == {FLUSHED, protocol.DEADLINE}:
+        return frozenset({nodes[FLUSHED]})
+    return frozenset()
+
+
+def _named(status: str, end: RailEnd, rail: RailPair) -> str | None:
+    """The node that a status got at ``end`` complains of; None when it tells nothing."""
+    if status in TRANSPORT or status == CALL_FAILED:
+        return None
+    other = rail.remote if end is rail.local else rail.local
+    return other.node if status.startswith("REM_") else end.node

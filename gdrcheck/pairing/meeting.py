@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from gdrcheck import steps
 from gdrcheck.outcome import PeerError
 from gdrcheck.pairing.channel import Channel, ChannelLost
-from gdrcheck.pairing.deadline import Deadline
 from gdrcheck.pairing.messages import Bye, Serving
 from gdrcheck.pairing.patience import in_slices
 from gdrcheck.pairing.rail import RailProcess
@@ -29,6 +28,7 @@ class Meeting:
     def __init__(
         self,
         number: int,
+        node: str,
         peer: str,
         dial: Dial,
         rails: Mapping[int, RailProcess],
@@ -37,6 +37,7 @@ class Meeting:
     ) -> None:
         self.number = number
         self.peer = peer
+        self._node = node
         self._dial = dial
         self._rails = rails
         self._deadlines = deadlines
@@ -49,7 +50,8 @@ class Meeting:
         self._returns = 0
         self._dead: PeerError | None = None
         self._ended = False
-        self._rail_deadlines: dict[int, Deadline] = {}
+        # Rails that lost a session side by side get one new one together.
+        self._lock = threading.Lock()
 
     def begin(self) -> None:
         """Call the responder, in the background, so that both hear whether the other lives."""
@@ -60,32 +62,21 @@ class Meeting:
             self._thread.start()
 
     def session(self) -> PairSession:
-        """A session on which the responder serves.
+        """A session on which the responder serves, for any thread.
 
         PeerError when there is none to be had; then at once, each time that it is asked for.
         """
-        if self._dead is not None:
-            raise PeerError(str(self._dead), side=self._dead.side, step=self._dead.step)
-        if self._session is not None and self._session.usable:
+        with self._lock:
+            if self._dead is not None:
+                raise PeerError(str(self._dead), side=self._dead.side, step=self._dead.step)
+            if self._session is not None and self._session.usable:
+                return self._session
+            try:
+                self._session = self._new_session()
+            except PeerError as error:
+                self._dead = error
+                raise
             return self._session
-        try:
-            self._session = self._new_session()
-        except PeerError as error:
-            self._dead = error
-            raise
-        return self._session
-
-    def rail_deadline(self, rail: int) -> Deadline:
-        """The end of the time that a rail has in this pair, from its first use on. PeerError."""
-        limit_s = self._deadlines.rail_s
-        deadline = self._rail_deadlines.setdefault(rail, Deadline.after(limit_s))
-        if deadline.expired:
-            raise PeerError(
-                f"rail {rail} with {self.peer}: its {limit_s:g} s are used up",
-                side=self.peer,
-                step="exchange",
-            )
-        return deadline
 
     def end(self) -> None:
         """Say ``bye``, also when nothing was asked for. May be repeated."""
@@ -143,7 +134,8 @@ class Meeting:
             self._session = None
         while True:
             try:
-                return self._served(self._redial() if self._called_once else self._first_channel())
+                first = not self._called_once
+                return self._served(self._first_channel() if first else self._redial(), first=first)
             except ChannelLost as error:
                 log.warning("%s", error)
                 if self._returns >= MAX_RETURNS:
@@ -154,11 +146,11 @@ class Meeting:
         with steps.step(f"call {self.peer} again, {self._waits.return_s:g} s at most"):
             return self._dial(self._waits.return_s, self._stop)
 
-    def _served(self, channel: Channel) -> PairSession:
+    def _served(self, channel: Channel, *, first: bool) -> PairSession:
         """The session, once the responder has reached this round. Closes the channel otherwise."""
         try:
             in_slices(
-                self._waits.begun_by(self.number),
+                self._waits.begun_by(self.number) if first else self._waits.again_by(self.number),
                 self._waits.slice_s,
                 f"wait for {self.peer} to reach round {self.number}",
                 lambda seconds: channel.receive(seconds, Serving, silence_s=self._waits.silence_s),
@@ -166,4 +158,4 @@ class Meeting:
         except PeerError:
             channel.close()
             raise
-        return PairSession(channel, self._rails, self._deadlines, self._waits)
+        return PairSession(channel, self._node, self._rails, self._deadlines, self._waits)

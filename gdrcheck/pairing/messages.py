@@ -11,7 +11,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gdrcheck.facts import DeviceName
+from gdrcheck.registration import Method
 from gdrcheck.run import NODE_NAME_PATTERN, RUN_ID_PATTERN
+from gdrcheck.transfer import EndLimits
 from gdrcheck.verbs import protocol
 
 Purpose = Literal["rendezvous", "pair"]
@@ -22,8 +24,6 @@ Short = Annotated[str, Field(max_length=253)]
 TEXT_LIMIT = 2000
 REASON_LIMIT = 300
 MAX_RAILS = 64
-MAX_SIZES = 64
-MAX_ITERATIONS = 1000
 # Some thousand years: no clock is further from another one, or from 1970.
 MAX_SECONDS = 1e11
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
@@ -101,7 +101,11 @@ class Alive(Body):
 
 
 class RailInfo(Body):
-    """A rail of a ready node. ``blocked_by`` says why it cannot be measured, None if it can."""
+    """A rail of a ready node. ``blocked_by`` says why it cannot be measured, None if it can.
+
+    ``gpu_blocked_by`` is the same for memory of its GPU, ``methods`` those by which that registers
+    and is to be used. ``data_address`` is the IP address of the port, None when it has none.
+    """
 
     TYPE: ClassVar[str] = "rail"
     id: int = Field(ge=0, lt=MAX_RAILS)
@@ -109,6 +113,10 @@ class RailInfo(Body):
     nic: DeviceName
     port: int = Field(default=1, ge=1, le=255)
     blocked_by: Annotated[str, AfterValidator(_short_reason)] | None = None
+    gpu_blocked_by: Annotated[str, AfterValidator(_short_reason)] | None = None
+    methods: tuple[Method, ...] = Field(default=(), max_length=4)
+    limits: EndLimits = EndLimits()
+    data_address: Annotated[str, Field(max_length=64)] | None = None
 
 
 class ClockOffset(Body):
@@ -165,110 +173,21 @@ class Moved(Body):
 # --- pair session -------------------------------------------------------------------------------
 
 
-class Serving(Body):
-    """The responder has reached this pair's round and waits for requests."""
+class Request(Body):
+    """What an initiator asks of a rail. ``number`` is given by its session, and never twice."""
 
-    TYPE: ClassVar[str] = "serving"
-
-
-class Open(Body):
-    """Open the rail's device. Answer: ``Opened``."""
-
-    TYPE: ClassVar[str] = "open"
     rail: int = Field(ge=0, lt=MAX_RAILS)
+    number: int = Field(default=0, ge=0, lt=1 << 53)
 
 
-class Opened(Body):
-    """What was opened. ``binding`` says which cores the endpoint child runs on."""
+class Answer(Body):
+    """What a responder answers to the request of the same ``rail`` and ``number``."""
 
-    TYPE: ClassVar[str] = "opened"
-    info: protocol.Opened
-    binding: Text
-
-
-class Endpoint(Body):
-    """Make a queue pair on the rail, in place of an earlier one. Answer: ``EndpointMade``."""
-
-    TYPE: ClassVar[str] = "endpoint"
-    rail: int = Field(ge=0, lt=MAX_RAILS)
+    rail: int = Field(default=0, ge=0, lt=MAX_RAILS)
+    number: int = Field(default=0, ge=0, lt=1 << 53)
 
 
-class EndpointMade(Body):
-    """The queue pair that was made."""
-
-    TYPE: ClassVar[str] = "endpoint-made"
-    info: protocol.EndpointInfo
-
-
-class Connect(Body):
-    """Connect the rail's queue pair to ``remote``. Answer: ``Connected``."""
-
-    TYPE: ClassVar[str] = "connect"
-    rail: int = Field(ge=0, lt=MAX_RAILS)
-    remote: protocol.EndpointInfo
-
-
-class Connected(Body):
-    """The queue pair is ready."""
-
-    TYPE: ClassVar[str] = "connected"
-    info: protocol.Connected
-
-
-class Arm(Body):
-    """Get ready for one exchange. Answer: ``Armed``."""
-
-    TYPE: ClassVar[str] = "arm"
-    rail: int = Field(ge=0, lt=MAX_RAILS)
-    operation: protocol.Operation
-    role: protocol.Role
-    sizes_bytes: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=MAX_SIZES)
-    iterations: int = Field(ge=1, le=MAX_ITERATIONS)
-    run_tag: int = Field(ge=0, lt=1 << 64)
-    direction: Literal[0, 1]
-    flip: protocol.Flip | None = None
-
-
-class Armed(Body):
-    """What the other end needs to find posted is posted."""
-
-    TYPE: ClassVar[str] = "armed"
-
-
-class Go(Body):
-    """Run the armed exchange. Answer: ``Result``."""
-
-    TYPE: ClassVar[str] = "go"
-    rail: int = Field(ge=0, lt=MAX_RAILS)
-
-
-class Result(Body):
-    """What this end saw of the exchange."""
-
-    TYPE: ClassVar[str] = "result"
-    report: protocol.ExchangeResult
-
-
-class Close(Body):
-    """Destroy the rail's queue pair. Answer: ``Closed``."""
-
-    TYPE: ClassVar[str] = "close"
-    rail: int = Field(ge=0, lt=MAX_RAILS)
-
-
-class Closed(Body):
-    """The queue pair is gone, or there was none."""
-
-    TYPE: ClassVar[str] = "closed"
-
-
-class Bye(Body):
-    """The initiator has no more for this pair. The responder answers with the same."""
-
-    TYPE: ClassVar[str] = "bye"
-
-
-class Failure(Body):
+class Failure(Answer):
     """A request could not be done. ``error`` is there when the endpoint child reported it."""
 
     TYPE: ClassVar[str] = "error"
@@ -277,11 +196,22 @@ class Failure(Body):
     error: protocol.ErrorInfo | None = None
 
 
+class Serving(Body):
+    """The responder has reached this pair's round and waits for requests."""
+
+    TYPE: ClassVar[str] = "serving"
+
+
+class Bye(Body):
+    """The initiator has no more for this pair. The responder answers with the same."""
+
+    TYPE: ClassVar[str] = "bye"
+
+
 BODIES: dict[str, type[Body]] = {
     body.TYPE: body
     for body in (
-        Hello, Proof, Welcome, Refused, Alive, Ready, ListPart, ListTaken, Moved, Serving, Open,
-        Opened, Endpoint, EndpointMade, Connect, Connected, Arm, Armed, Go, Result, Close, Closed,
-        Bye, Failure,
+        Hello, Proof, Welcome, Refused, Alive, Ready, ListPart, ListTaken, Moved, Serving, Bye,
+        Failure,
     )
 }  # fmt: skip

@@ -17,11 +17,13 @@ from gdrcheck.pairing.binding import bind
 from gdrcheck.pairing.channel import EndFailure
 from gdrcheck.pairing.child import Child, ChildFailed
 from gdrcheck.pairing.deadline import Deadline
+from gdrcheck.pairing.pairs import LocalGpu
 from gdrcheck.profile import Profile
 from gdrcheck.run import Deadlines
+from gdrcheck.transfer import RegionKey
 from gdrcheck.verbs import protocol
 
-WORKER = (sys.executable, "-m", "gdrcheck.verbs.worker")
+WORKER = (sys.executable, "-m", "gdrcheck.memory.worker")
 R = TypeVar("R", bound=BaseModel)
 
 log = logging.getLogger("gdrcheck.rail")
@@ -31,11 +33,29 @@ class RailError(EndFailure):
     """This node's end of a rail could not do its part; names device, command, step and time."""
 
 
+def open_request(
+    profile: Profile, waits: Deadlines, device: str, port: int, *, atomics: bool = False
+) -> protocol.Open:
+    """What a child is asked to open: the port ``port`` of ``device``, as ``profile`` promises."""
+    return protocol.Open(
+        device=device,
+        port=port,
+        gid=profile.gid,
+        traffic_class=profile.traffic_class,
+        service_level=profile.service_level,
+        pkey=profile.pkey,
+        path_mtu=profile.path_mtu,
+        atomics=atomics,
+        completion_s=waits.completion_s,
+    )
+
+
 class RailProcess:
     """The endpoint child of one rail, started by ``prepare`` or when first needed. ``close`` it.
 
-    Deadlines: opening, which includes the start of the interpreter, and an exchange ``check_s``;
-    everything else ``connect_s``.
+    Deadlines: opening device or GPU, the start of the interpreter included, an exchange and a
+    comparison ``check_s``; a measurement that and its own length; everything else ``connect_s``.
+    Used by one thread at a time, but for ``interrupt``.
     """
 
     def __init__(
@@ -43,9 +63,9 @@ class RailProcess:
         *,
         node: str,
         rail_id: int,
-        device: str,
-        port: int = 1,
-        profile: Profile,
+        request: protocol.Open,
+        gpu: LocalGpu | None = None,
+        queue_pairs: int = 4,
         waits: Deadlines,
         out_dir: Path,
         command: Sequence[str] = WORKER,
@@ -53,31 +73,42 @@ class RailProcess:
     ) -> None:
         self.node = node
         self.rail_id = rail_id
-        self.device = device
+        self.device = request.device
         self.binding = "not started"
-        self._request = protocol.Open(
-            device=device,
-            port=port,
-            gid=profile.gid,
-            traffic_class=profile.traffic_class,
-            service_level=profile.service_level,
-            pkey=profile.pkey,
-            path_mtu=profile.path_mtu,
-            completion_s=waits.completion_s,
-        )
+        self._request = request
+        self._gpu = gpu
+        self._create = protocol.CreateQp(queue_pairs=queue_pairs)
         self._waits = waits
         self._log_path = out_dir / f"rail-{rail_id}.log"
         self._command = tuple(command)
         self._root = root
         self._child: Child | None = None
         self._opened: protocol.Opened | None = None
+        self._gpu_opened: protocol.GpuOpened | None = None
         self._has_qp = False
         self._number = 0
 
     @property
     def payload_bytes(self) -> int:
-        """The size of the buffer that messages lie in."""
+        """The size of the buffer that messages lie in, in each kind of memory."""
         return self._request.buffer_bytes
+
+    @property
+    def far(self) -> bool:
+        """Whether GPU memory that is open reaches beyond 2 GiB."""
+        return (
+            self._gpu is not None
+            and self._gpu.far
+            and self._gpu_opened is not None
+            and not self._gpu_opened.far_refused
+        )
+
+    def has(self, key: RegionKey) -> bool:
+        """Whether the region is there: that of host memory always, others once the GPU is open."""
+        if key.memory == "host":
+            return key.method == "host"
+        opened = self._gpu_opened
+        return opened is not None and any(region.key == key for region in opened.regions)
 
     def prepare(self) -> None:
         """Start the child ahead of its first request, which then tells if that failed."""
@@ -88,20 +119,43 @@ class RailProcess:
     def open(self, deadline: Deadline) -> protocol.Opened:
         """Start the child and open the device, unless that is done. RailError."""
         if self._opened is None or self._child is None:
-            limit = deadline.within(self._waits.check_s)
-            self._opened = self._ask(self._request, protocol.Opened, limit)
+            self._opened = self._long(self._request, protocol.Opened, deadline)
         return self._opened
 
+    def open_gpu(self, deadline: Deadline) -> protocol.GpuOpened:
+        """Open the GPU and register its memory, unless that is done. RailError."""
+        self.open(deadline)
+        if self._gpu_opened is None:
+            if self._gpu is None or not self._gpu.methods:
+                raise self._error("open_gpu", "this rail has no GPU to be used")
+            # The regions are told to the other end with the queue pairs, so these come after.
+            self.close_qp(deadline)
+            request = protocol.OpenGpu(
+                gpu=protocol.GpuChoice(slot=self._gpu.slot, uuids=self._gpu.uuids),
+                methods=self._gpu.methods,
+                emulated=self._gpu.emulated,
+                far=self._gpu.far,
+                bar1_bytes=self._gpu.bar1_bytes,
+                buffer_bytes=self._request.buffer_bytes,
+            )
+            self._gpu_opened = self._long(request, protocol.GpuOpened, deadline)
+        return self._gpu_opened
+
+    def port_state(self, deadline: Deadline) -> protocol.PortStateIs:
+        """The state of the port, now. RailError."""
+        self.open(deadline)
+        return self._short(protocol.PortState(), protocol.PortStateIs, deadline)
+
     def new_qp(self, deadline: Deadline) -> protocol.EndpointInfo:
-        """A queue pair in place of an earlier one. RailError."""
+        """Queue pairs in place of earlier ones. RailError."""
         self.open(deadline)
         self.close_qp(deadline)
-        info = self._short(protocol.CreateQp(), protocol.EndpointInfo, deadline)
+        info = self._short(self._create, protocol.EndpointInfo, deadline)
         self._has_qp = True
         return info
 
     def connect(self, remote: protocol.EndpointInfo, deadline: Deadline) -> protocol.Connected:
-        """Connect the queue pair to ``remote``. RailError."""
+        """Connect the queue pairs to those of ``remote``. RailError."""
         return self._short(protocol.Connect(remote=remote), protocol.Connected, deadline)
 
     def arm(self, request: protocol.Arm, deadline: Deadline) -> None:
@@ -110,19 +164,37 @@ class RailProcess:
 
     def go(self, deadline: Deadline) -> protocol.ExchangeResult:
         """Run the armed exchange; what went wrong with the data is in the result. RailError."""
-        limit = deadline.within(self._waits.check_s)
-        return self._ask(protocol.Go(), protocol.ExchangeResult, limit)
+        return self._long(protocol.Go(), protocol.ExchangeResult, deadline)
+
+    def timed(self, request: protocol.Timed, deadline: Deadline) -> protocol.TimedResult:
+        """Take part in a measurement. RailError."""
+        limit = deadline.within(self._waits.check_s + request.seconds)
+        return self._ask(request, protocol.TimedResult, limit)
+
+    def staged(self, request: protocol.Staged, deadline: Deadline) -> protocol.StagedResult:
+        """Take part in a comparison of ways. RailError."""
+        return self._long(request, protocol.StagedResult, deadline)
 
     def close_qp(self, deadline: Deadline) -> None:
-        """Destroy the queue pair, if there is one. RailError."""
+        """Destroy the queue pairs, if there are any. RailError, and the child is given up."""
         if self._has_qp:
-            self._short(protocol.CloseQp(), protocol.Nothing, deadline)
+            try:
+                self._short(protocol.CloseQp(), protocol.Nothing, deadline)
+            except RailError:
+                self._forget()
+                raise
             self._has_qp = False
+
+    def interrupt(self) -> None:
+        """Kill the child, so that a thread that waits for it goes on at once, with a RailError."""
+        child = self._child
+        if child is not None:
+            child.strike()
 
     def close(self) -> None:
         """End the child. Waits a moment at most. May be repeated."""
-        child, self._child = self._child, None
-        self._opened, self._has_qp = None, False
+        child = self._child
+        self._child, self._opened, self._gpu_opened, self._has_qp = None, None, None, False
         if child is not None:
             child.close(Deadline.after(self._waits.completion_s))
 
@@ -136,6 +208,9 @@ class RailProcess:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _long(self, request: protocol.Request, result: type[R], deadline: Deadline) -> R:
+        return self._ask(request, result, deadline.within(self._waits.check_s))
 
     def _short(self, request: protocol.Request, result: type[R], deadline: Deadline) -> R:
         return self._ask(request, result, deadline.within(self._waits.connect_s))
@@ -169,8 +244,8 @@ class RailProcess:
         return child
 
     def _forget(self) -> str:
-        child, self._child = self._child, None
-        self._opened, self._has_qp = None, False
+        child = self._child
+        self._child, self._opened, self._gpu_opened, self._has_qp = None, None, None, False
         return child.kill() if child is not None else ""
 
     def _error(self, step: str, text: str, info: protocol.ErrorInfo | None = None) -> RailError:

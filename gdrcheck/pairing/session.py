@@ -1,39 +1,24 @@
-"""The initiator's session with one responder: drives both ends of every exchange."""
+"""The initiator's session with one responder: what it asks, of all rails at once."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TypeVar
 
 from gdrcheck.outcome import PeerError
-from gdrcheck.pairing.channel import Channel, EndFailure, RemoteFailure
+from gdrcheck.pairing.calls import Call, Calls
+from gdrcheck.pairing.channel import Channel, ChannelLost, EndFailure, PeerTimeout
 from gdrcheck.pairing.deadline import Deadline
-from gdrcheck.pairing.messages import (
-    Arm,
-    Armed,
-    Body,
-    Bye,
-    Close,
-    Closed,
-    Connect,
-    Connected,
-    Endpoint,
-    EndpointMade,
-    Go,
-    Open,
-    Opened,
-    Result,
-)
-from gdrcheck.pairing.pairs import Direction, EndReport, ExchangeResult, RailPair
+from gdrcheck.pairing.messages import Answer, Request
 from gdrcheck.pairing.rail import RailError, RailProcess
-from gdrcheck.pairing.serve import worker_arm
+from gdrcheck.pairing.session_messages import Close, Closed
 from gdrcheck.pairing.waits import WalkWaits
 from gdrcheck.run import Deadlines
-from gdrcheck.verbs import protocol
 
-B = TypeVar("B", bound=Body)
+A = TypeVar("A", bound=Answer)
+T = TypeVar("T")
 # What an answer may take beyond the work itself: two small frames and two busy processes.
 SLACK_SHARE = 0.5
 
@@ -43,75 +28,101 @@ log = logging.getLogger("gdrcheck.pair")
 class PairSession:
     """Owns a channel on which the responder is serving. ``end`` it, or use with.
 
-    After a PeerError other than EndFailure the channel is closed and the session of no more use.
+    Calls for different rails may come from different threads at once; those of one rail from one.
+    After a ChannelLost the session is of no more use; every other failure concerns its rail alone.
     """
 
     def __init__(
         self,
         channel: Channel,
+        node: str,
         rails: Mapping[int, RailProcess],
         deadlines: Deadlines,
         waits: WalkWaits,
     ) -> None:
-        self._channel = channel
-        self._rails = rails
-        self._deadlines = deadlines
-        self._waits = waits
-        self._usable = True
-        self._path_mtu: dict[int, int] = {}
-        self._bindings: dict[int, str] = {}
+        self.node = node
+        self.peer = channel.peer
+        self.rails = rails
+        self.deadlines = deadlines
+        self._calls = Calls(channel, waits.silence_s)
+        self._asked: set[int] = set()
+        self._ended = False
 
     @property
     def usable(self) -> bool:
-        """Whether another exchange can be asked for."""
-        return self._usable
+        """Whether anything more can be asked for."""
+        return self._calls.usable and not self._ended
 
-    def exchange(
-        self,
-        pair: RailPair,
-        operation: protocol.Operation,
-        direction: Direction,
-        plan: protocol.ExchangePlan,
-        run_tag: int,
-        deadline: Deadline,
-    ) -> ExchangeResult:
-        """Run one exchange on a rail, on new queue pairs if the last ones are used up.
+    def ask(
+        self, request: Request, answers: tuple[type[A], ...], limit_s: float, deadline: Deadline
+    ) -> A:
+        """The answer to ``request``, for which the peer itself has ``limit_s``.
 
-        EndFailure names the end that could not do its part; PeerError when the channel broke.
+        RemoteFailure when it could not do it, PeerTimeout when it does not say so, ChannelLost.
         """
-        rail = pair.rail_id
-        if rail not in self._path_mtu:
-            self._connect(rail, deadline)
-        path_mtu = self._path_mtu.pop(rail)
-        arm = Arm(
-            rail=rail,
-            operation=operation,
-            role="source" if direction == "out" else "sink",
-            sizes_bytes=plan.sizes_bytes,
-            iterations=plan.iterations,
-            run_tag=run_tag,
-            direction=0 if direction == "out" else 1,
-            flip=plan.flip,
-        )
-        other = arm.model_copy(update={"role": "sink" if direction == "out" else "source"})
-        self._call(other, Armed, self._deadlines.connect_s, deadline)
-        self._rails[rail].arm(worker_arm(arm), deadline)
-        near, far = self._go(pair, deadline)
-        source, sink = (near, far) if direction == "out" else (far, near)
-        result = ExchangeResult(operation, direction, plan, path_mtu, source, sink)
-        if near.completed and far.completed:
-            self._path_mtu[rail] = path_mtu
-        return result
+        return self._answer(self._begin(request, limit_s, deadline), answers)
+
+    def both(
+        self,
+        request: Request,
+        answer: type[A],
+        local: Callable[[], T],
+        limit_s: float,
+        deadline: Deadline,
+    ) -> tuple[T | RailError, A | EndFailure]:
+        """What this end's ``local`` and the peer's part, done at the same time, came to.
+
+        The peer's answer is taken in any case. One that did not come in time is its failure.
+        ChannelLost when there is no peer any more.
+        """
+        call = self._begin(request, limit_s, deadline)
+        near: T | RailError
+        try:
+            near = local()
+        except RailError as failure:
+            near = failure
+        try:
+            return near, self._answer(call, (answer,))
+        except EndFailure as failure:
+            return near, failure
+        except PeerTimeout as late:
+            return near, EndFailure(str(late), side=late.side, step=late.step)
+
+    def together(
+        self,
+        request: Request,
+        answer: type[A],
+        local: Callable[[], T],
+        limit_s: float,
+        deadline: Deadline,
+    ) -> tuple[T, A]:
+        """As ``both``; EndFailure of the end that could not do its part, this one's first."""
+        near, far = self.both(request, answer, local, limit_s, deadline)
+        if isinstance(near, RailError):
+            raise near
+        if isinstance(far, EndFailure):
+            raise far
+        return near, far
+
+    def cut(self) -> None:
+        """End the connection, and what the endpoint children do, from any thread.
+
+        For who wants to leave at once: all that waits goes on with an error. ``end`` is still
+        needed.
+        """
+        self._calls.cut()
+        for rail in self.rails.values():
+            rail.interrupt()
 
     def end(self) -> None:
         """Give up the queue pairs, say ``bye``, close the channel. May be repeated."""
-        if self._usable:
-            self._usable = False
+        if self.usable:
+            self._ended = True
             try:
                 self._leave()
             except PeerError as error:
-                log.info("leaving %s: %s", self._channel.peer, error)
-        self._channel.close()
+                log.info("leaving %s: %s", self.peer, error)
+        self._calls.close()
 
     def __enter__(self) -> PairSession:
         return self
@@ -122,83 +133,40 @@ class PairSession:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            self.cut()
         self.end()
 
-    def _connect(self, rail: int, deadline: Deadline) -> None:
-        """New queue pairs on both ends, connected to each other."""
-        local = self._rails[rail]
-        local.open(deadline)
-        limit_s = self._deadlines.connect_s
-        opened = self._call(Open(rail=rail), Opened, self._deadlines.check_s, deadline)
-        self._bindings[rail] = opened.binding
-        near = local.new_qp(deadline)
-        far = self._call(Endpoint(rail=rail), EndpointMade, 2 * limit_s, deadline).info
-        mtu = local.connect(far, deadline).path_mtu
-        remote = Connect(rail=rail, remote=near)
-        other_mtu = self._call(remote, Connected, limit_s, deadline).info.path_mtu
-        if mtu != other_mtu:
-            raise EndFailure(
-                f"{self._channel.peer}: path MTU {other_mtu} there, {mtu} here",
-                side=self._channel.peer,
-                step="connect",
-            )
-        self._path_mtu[rail] = mtu
-
-    def _go(self, pair: RailPair, deadline: Deadline) -> tuple[EndReport, EndReport]:
-        """Both ends' reports, this end's first. The peer's answer is taken in any case."""
-        local = self._rails[pair.rail_id]
-        self._send(Go(rail=pair.rail_id))
-        failed: RailError | None = None
-        try:
-            near = EndReport(pair.local.node, local.go(deadline), binding=local.binding)
-        except RailError as failure:
-            failed = failure
-            near = EndReport(pair.local.node, None, failure.error, local.binding)
-        binding = self._bindings[pair.rail_id]
-        try:
-            answer = self._receive(Result, self._deadlines.check_s, deadline)
-            far = EndReport(pair.remote.node, answer.report, binding=binding)
-        except RemoteFailure as failure:
-            if failure.error is None:
-                raise failed or failure from failure
-            far = EndReport(pair.remote.node, None, failure.error, binding)
-        if failed is not None and failed.error is None:
-            raise failed
-        return near, far
-
     def _leave(self) -> None:
-        deadline = Deadline.after(self._deadlines.check_s)
-        for rail in self._bindings:
-            try:
-                self._rails[rail].close_qp(deadline)
-                self._call(Close(rail=rail), Closed, self._deadlines.connect_s, deadline)
-            except EndFailure as error:
-                log.warning("%s", error)
-        self._call(Bye(), Bye, self._deadlines.connect_s, deadline)
+        deadline = Deadline.after(self.deadlines.check_s)
+        for number in sorted(self._asked):
+            rail = self.rails[number]
+            ends = self.both(
+                Close(rail=number),
+                Closed,
+                lambda rail=rail: rail.close_qp(deadline),  # type: ignore[misc]
+                self.deadlines.connect_s,
+                deadline,
+            )
+            for failure in ends:
+                if isinstance(failure, EndFailure):
+                    log.warning("%s", failure)
+        self._calls.leave(deadline.within(self.deadlines.connect_s))
 
-    def _call(self, request: Body, answer: type[B], limit_s: float, deadline: Deadline) -> B:
-        self._send(request)
-        return self._receive(answer, limit_s, deadline)
+    def _begin(self, request: Request, limit_s: float, deadline: Deadline) -> Call:
+        """Send. The peer keeps ``limit_s`` itself, so it gets a little more to say so."""
+        self._asked.add(request.rail)
+        patience_s = deadline.within(limit_s).remaining_s + SLACK_SHARE * self.deadlines.connect_s
+        return self._calls.begin(request, Deadline.after(patience_s))
 
-    def _send(self, request: Body) -> None:
-        try:
-            self._channel.send(request)
-        except PeerError:
-            self._abandon()
-            raise
-
-    def _receive(self, answer: type[B], limit_s: float, deadline: Deadline) -> B:
-        """The answer. The peer keeps ``limit_s`` itself, so it gets a little more to say so."""
-        patience = deadline.within(limit_s).remaining_s + SLACK_SHARE * self._deadlines.connect_s
-        try:
-            return self._channel.receive(patience, answer, silence_s=self._waits.silence_s)
-        except RemoteFailure:
-            raise
-        except PeerError:
-            # An answer that may come later would be taken for that to the next request.
-            self._abandon()
-            raise
-
-    def _abandon(self) -> None:
-        self._usable = False
-        self._channel.close()
+    def _answer(self, call: Call, answers: tuple[type[A], ...]) -> A:
+        answer = self._calls.end(call)
+        if isinstance(answer, answers):
+            return answer
+        self._calls.cut()
+        awaited = " or ".join(kind.TYPE for kind in answers)
+        raise ChannelLost(
+            f"{self.peer}: {answer.TYPE} came in place of {awaited}",
+            side=self.peer,
+            step=f"await {awaited}",
+        )

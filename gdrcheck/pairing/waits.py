@@ -2,10 +2,11 @@
 
 Every node walks the same rounds, but one that met a dead partner is late for the next. So:
 
-- One round takes at most ``round_s``: ``connect_s`` to meet and ``rail_s`` for each rail. A node
-  that was held up in every round before round r still begins it by ``start + meet_s + r * round_s``
-  (induction over r; ``meet_s`` is how far the starts of two nodes may lie apart). Nobody gives
-  up on a partner that is heard of before that.
+- One round takes at most ``round_s``: ``connect_s`` to meet and ``rail_s`` for each rail, whether
+  rails are used side by side or one after the other. A node that was held up in every round before
+  round r still begins it by ``start + meet_s + r * round_s`` (induction over r; ``meet_s`` is how
+  far the starts of two nodes may lie apart). Nobody gives up on a partner that is heard of before
+  that.
 - Being heard of: an initiator opens its channels to the responders of the next ``LOOKAHEAD``
   rounds ahead of time, and both ends say ``alive`` on them. A partner of which no channel came
   by ``start + meet_s``, later by ``round_s`` for each round beyond the lookahead, is given up.
@@ -47,7 +48,13 @@ class WalkWaits:
     @classmethod
     def of(cls, waits: Deadlines, result: RendezvousResult) -> WalkWaits:
         """The waits that follow from the deadlines and the largest number of rails of a node."""
-        rails = max((len(node.rails) for node in result.nodes.values()), default=0)
+        return cls.for_rails(
+            waits, max((len(node.rails) for node in result.nodes.values()), default=0)
+        )
+
+    @classmethod
+    def for_rails(cls, waits: Deadlines, rails: int) -> WalkWaits:
+        """The waits that follow from the deadlines and a number of rails."""
         return cls(
             start=time.monotonic(),
             meet_s=2 * waits.connect_s,
@@ -63,5 +70,12 @@ class WalkWaits:
         return self.start + self.meet_s + max(0, number - LOOKAHEAD) * self.round_s
 
     def begun_by(self, number: int) -> float:
-        """When both ends must have begun round ``number``."""
+        """When both ends must have begun round ``number``, at the first try."""
         return self.start + self.meet_s + number * self.round_s + self.return_s
+
+    def again_by(self, number: int) -> float:
+        """When both ends must have begun round ``number``, if its channel was just made again.
+
+        A responder first ends what its rails still do for the channel that was lost.
+        """
+        return max(self.begun_by(number), time.monotonic() + 2 * self.return_s)

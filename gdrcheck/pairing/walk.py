@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from gdrcheck.outcome import Blocked, PeerError
+from gdrcheck.outcome import PeerError
 from gdrcheck.pairing.channel import Channel, PeerRefused, PeerTimeout, connect
+from gdrcheck.pairing.cm import CmExchange
 from gdrcheck.pairing.handshake import Identity
 from gdrcheck.pairing.listener import Listener
 from gdrcheck.pairing.meeting import Meeting
 from gdrcheck.pairing.messages import Purpose, Refused
-from gdrcheck.pairing.pairs import (
-    Direction,
-    ExchangeResult,
-    OwnedPair,
-    RailPair,
-    owned_pairs,
-    served_rounds,
-)
+from gdrcheck.pairing.own_rails import OwnRails
+from gdrcheck.pairing.pairs import LocalGpu, OwnedPair, RailPair, owned_pairs, served_rounds
 from gdrcheck.pairing.patience import in_slices
-from gdrcheck.pairing.rail import WORKER, RailProcess
+from gdrcheck.pairing.perftest import PerftestReport
+from gdrcheck.pairing.plan import ProgramPlan
+from gdrcheck.pairing.program import PairProgram
+from gdrcheck.pairing.rail import WORKER
 from gdrcheck.pairing.rendezvous import RendezvousResult
+from gdrcheck.pairing.reports import StagedPlan, StagedReport, TimedPlan, TimedReport
 from gdrcheck.pairing.serve import Responder
+from gdrcheck.pairing.table import Cell, CellKey, RailTable
+from gdrcheck.pairing.tools import PerftestPlan
+from gdrcheck.pairing.truth import Ruling
 from gdrcheck.pairing.waits import LOOKAHEAD, MAX_RETURNS, WalkWaits
 from gdrcheck.run import RunSpec
-from gdrcheck.verbs import protocol
+from gdrcheck.transfer import Direction
+from gdrcheck.verbs.cm_protocol import CmMemory
 
 JOURNAL_FILE = "walk.json"
 
@@ -42,7 +44,7 @@ log = logging.getLogger("gdrcheck.pair")
 
 
 class PairWalk:
-    """Walks the rounds in order, as exchanges are asked for. Use with ``with``; then ``finish``.
+    """Walks the rounds in order, as measurements are asked for. Use with ``with``; then ``finish``.
 
     Rounds that this node served are noted in ``out_dir``, so that a process that takes over from
     a killed one does not wait for partners who are through with it.
@@ -56,6 +58,8 @@ class PairWalk:
         result: RendezvousResult,
         out_dir: Path,
         *,
+        plan: Callable[[OwnedPair], ProgramPlan],
+        gpus: Mapping[int, LocalGpu] | None = None,
         command: Sequence[str] = WORKER,
         root: Path = Path("/"),
     ) -> None:
@@ -68,27 +72,16 @@ class PairWalk:
         self._journal = out_dir / JOURNAL_FILE
         self._over = self._read_journal()
         self._stack = ExitStack()
-        own = result.nodes[node].rails
-        self._rails = {
-            rail.id: RailProcess(
-                node=node,
-                rail_id=rail.id,
-                device=rail.nic,
-                port=rail.port,
-                profile=run.profile_of(node),
-                waits=run.waits,
-                out_dir=out_dir,
-                command=command,
-                root=root,
-            )
-            for rail in own
-            if rail.blocked_by is None
-        }
-        blocked = {rail.id: rail.blocked_by for rail in own if rail.blocked_by is not None}
-        self._responder = Responder(self._rails, blocked, self._waits)
+        self._plan = plan
+        own = OwnRails.of(
+            run, node, result.nodes[node].rails, gpus or {}, out_dir, command=command, root=root
+        )
+        self._rails, self._tools = own.processes, own.tools
+        self._responder = Responder(self._rails, own.blocked, self._waits, tools=self._tools)
         self._meetings = {
             pair.round: Meeting(
                 pair.round,
+                node,
                 pair.peer,
                 partial(self._dial, pair.peer),
                 self._rails,
@@ -97,15 +90,17 @@ class PairWalk:
             )
             for pair in self._owned
         }
+        self._programs: dict[int, PairProgram] = {}
         self._listener: Listener | None = None
         self._position = 0
-        self._count = 0
 
     def __enter__(self) -> PairWalk:
         """Listen and call the next responders. ProbeError when the port cannot be had."""
         with self._stack as stack:
             for rail in self._rails.values():
                 stack.callback(rail.close)
+            for tool in self._tools.values():
+                stack.callback(tool.close)
             if self._owned or self._served:
                 # Interpreters start side by side, on both nodes, while the channels are made.
                 for rail in self._rails.values():
@@ -140,32 +135,62 @@ class PairWalk:
         """The pairs that this node initiates, in round order, without struck-off peers."""
         return self._owned
 
-    def exchange(
-        self,
-        pair: OwnedPair,
-        rail: RailPair,
-        operation: protocol.Operation,
-        direction: Direction,
-        plan: protocol.ExchangePlan,
-    ) -> ExchangeResult:
-        """Run one exchange, after serving all earlier rounds. Must be asked for in round order.
+    def program(self, pair: OwnedPair) -> PairProgram:
+        """What is measured with the peer of ``pair``, after serving all earlier rounds.
 
-        What went wrong with the data or its completions is in the result. PeerError (EndFailure
-        with the endpoint child's report, where there is one) when it could not be measured;
-        Blocked when the rail is.
+        Must be asked for in round order: PeerError when the round is over.
         """
-        if rail.blocked_by is not None:
-            raise Blocked(rail.blocked_by)
         self.advance(pair)
-        meeting = self._meetings[pair.round]
-        session = meeting.session()
-        deadline = meeting.rail_deadline(rail.rail_id)
-        self._count += 1
-        what = (self._run.run_id, self._node, pair.peer, rail.rail_id, operation, direction)
-        tag = hashlib.sha256(repr((*what, self._count, time.time_ns())).encode()).digest()
-        return session.exchange(
-            rail, operation, direction, plan, int.from_bytes(tag[:8], "big"), deadline
-        )
+        if pair.round not in self._programs:
+            self._programs[pair.round] = PairProgram(
+                self._meetings[pair.round].session,
+                pair.rails,
+                self._plan(pair),
+                self._run.waits,
+                f"{self._run.run_id} {self._node} {pair.peer}",
+                tools=self._tools,
+            )
+        return self._programs[pair.round]
+
+    def correctness(self, pair: OwnedPair) -> Mapping[int, RailTable]:
+        """See ``PairProgram.correctness``."""
+        return self.program(pair).correctness()
+
+    def rulings(self, pair: OwnedPair, rail_id: int) -> Mapping[CellKey, Ruling]:
+        """See ``PairProgram.rulings``."""
+        return self.program(pair).rulings(rail_id)
+
+    def far(self, pair: OwnedPair, rail: RailPair, direction: Direction) -> Cell:
+        """See ``PairProgram.far``."""
+        return self.program(pair).far(rail, direction)
+
+    def timed(
+        self, pair: OwnedPair, rail: RailPair, plan: TimedPlan, direction: Direction
+    ) -> TimedReport:
+        """See ``PairProgram.timed``."""
+        return self.program(pair).timed(rail, plan, direction)
+
+    def timed_on_all(self, pair: OwnedPair, plan: TimedPlan) -> Mapping[int, TimedReport]:
+        """See ``PairProgram.timed_on_all``."""
+        return self.program(pair).timed_on_all(plan)
+
+    def staged(
+        self, pair: OwnedPair, rail: RailPair, plan: StagedPlan, direction: Direction
+    ) -> StagedReport:
+        """See ``PairProgram.staged``."""
+        return self.program(pair).staged(rail, plan, direction)
+
+    def perftest(
+        self, pair: OwnedPair, rail: RailPair, plan: PerftestPlan, direction: Direction
+    ) -> PerftestReport:
+        """See ``PairProgram.perftest``."""
+        return self.program(pair).perftest(rail, plan, direction)
+
+    def rdma_cm(
+        self, pair: OwnedPair, rail: RailPair, memory: CmMemory, direction: Direction
+    ) -> CmExchange:
+        """See ``PairProgram.rdma_cm``."""
+        return self.program(pair).rdma_cm(rail, memory, direction)
 
     def advance(self, pair: OwnedPair) -> None:
         """Serve and end all rounds before that of ``pair``. PeerError when that one is over."""
@@ -206,11 +231,11 @@ class PairWalk:
         """Serve ``peer``; one that is lost may come back a few times."""
         if peer in self._over:
             return
-        until = self._waits.heard_by(number)
+        until, begun_by = self._waits.heard_by(number), self._waits.begun_by(number)
         for _ in range(MAX_RETURNS + 1):
             try:
                 channel = self._awaited(peer, until)
-                self._responder.serve(channel, self._waits.begun_by(number))
+                self._responder.serve(channel, begun_by)
                 break
             except (PeerRefused, PeerTimeout) as error:
                 log.warning("round %d is given up: %s", number, error)
@@ -218,6 +243,7 @@ class PairWalk:
             except PeerError as error:
                 log.warning("round %d: %s", number, error)
                 until = time.monotonic() + self._waits.return_s
+                begun_by = self._waits.again_by(number)
         self._over.add(peer)
         partial_file = self._journal.with_suffix(".partial")
         journal = {"run_id": self._run.run_id, "over": sorted(self._over)}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Outcome
+from gdrcheck.pairing.evidence import ROLE_WORDS
 from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.pairs import ends_of
 
 UNSTABLE = "PAIR-UNSTABLE"
 # So many partners that pass elsewhere must fail with a rail before it is named alone.
 MIN_PARTNERS = 2
+# Findings about what an end itself did or has, whoever its partner was.
+OF_ONE_END = frozenset({"PAIR-END-DEVIATES", "PAIR-SOURCE-CHANGED", "PAIR-READ-REFUSED"})
 
 Edge = tuple[str, str]
 
@@ -29,19 +33,24 @@ class Suspect(BaseModel):
 
 
 def suspects(cases: Sequence[CaseResult]) -> tuple[Suspect, ...]:
-    """The rails and pairs that the failed pair cases point to; empty when none failed."""
+    """The rails and pairs that the failed pair cases point to; empty when none failed.
+
+    First the ends that findings name themselves, by the truth table of their pair; then rails that
+    fail with several partners; then pairs.
+    """
     edges: dict[Edge, list[CaseResult]] = defaultdict(list)
     for case in cases:
         if ends := ends_of(case):
             first, second = sorted((ends.source, ends.sink))
             edges[first, second].append(case)
+    passing = {end for edge, found in edges.items() if _passes(found) for end in edge}
+    named = _named(edges, passing)
     failing = {
         edge: [case.id for case in found if case.fails and not _is_located(case)]
         for edge, found in edges.items()
     }
     failing = {edge: names for edge, names in failing.items() if names}
     unstable = {edge for edge in failing if _is_unstable(edges[edge])}
-    passing = {end for edge, found in edges.items() if _passes(found) for end in edge}
     rails = _rails({edge for edge in failing if edge not in unstable}, passing)
     found = [
         Suspect(
@@ -51,15 +60,46 @@ def suspects(cases: Sequence[CaseResult]) -> tuple[Suspect, ...]:
         )
         for rail, partners in rails.items()
     ]
+    told = {end for suspect in named if len(suspect.place) == 1 for end in suspect.place}
     for edge, names in failing.items():
         if edge in unstable:
             reason = "repeats disagree, no end is named"
-        elif any(end in rails for end in edge):
+        elif any(end in rails or end in told for end in edge):
             continue
         else:
             reason = "fails; nothing tells the two ends apart"
         found.append(Suspect(place=edge, reason=reason, cases=tuple(names)))
-    return tuple(found)
+    return (*named, *found)
+
+
+def _named(edges: Mapping[Edge, Sequence[CaseResult]], passing: set[str]) -> list[Suspect]:
+    """The ends that findings name; the pair where such an end passes with another partner."""
+    found: dict[tuple[str, ...], list[tuple[CaseResult, Finding]]] = defaultdict(list)
+    for edge, cases in edges.items():
+        for case in cases:
+            for finding in case.findings if case.fails else ():
+                if not _names_an_end(finding):
+                    continue
+                end = next((one for one in edge if one.split("/")[0] == finding.where.node), None)
+                if end is not None:
+                    found[edge if end in passing else (end,)].append((case, finding))
+    return [
+        Suspect(
+            place=place,
+            reason=_reason(place, [finding for _, finding in why]),
+            cases=tuple(dict.fromkeys(case.id for case, _ in why)),
+        )
+        for place, why in found.items()
+    ]
+
+
+def _reason(place: tuple[str, ...], findings: Sequence[Finding]) -> str:
+    codes = ", ".join(sorted({finding.code for finding in findings}))
+    if len(place) == 1:
+        partners = sorted({finding.where.peer for finding in findings if finding.where.peer})
+        return f"{codes} with {', '.join(partners)} is of this end"
+    nodes = sorted({finding.where.node for finding in findings})
+    return f"{codes} is of {', '.join(nodes)}, which passes with others: fails together only"
 
 
 def _rails(failing: set[Edge], passing: set[str]) -> dict[str, list[str]]:
@@ -76,7 +116,8 @@ def _rails(failing: set[Edge], passing: set[str]) -> dict[str, list[str]]:
 
 
 def _passes(cases: Sequence[CaseResult]) -> bool:
-    outcomes = {case.outcome for case in cases}
+    """Whether something passed and nothing speaks against the pair; a warning does not."""
+    outcomes = {case.outcome for case in cases if not case.only_warns}
     return Outcome.PASSED in outcomes and outcomes <= {
         Outcome.PASSED,
         Outcome.SKIPPED,
@@ -86,7 +127,16 @@ def _passes(cases: Sequence[CaseResult]) -> bool:
 
 def _is_located(case: CaseResult) -> bool:
     """Whether the findings say themselves which end it is, such as a port that went down."""
-    return bool(case.findings) and all(finding.where.peer is None for finding in case.findings)
+    return bool(case.findings) and all(
+        finding.where.peer is None or _names_an_end(finding) for finding in case.findings
+    )
+
+
+def _names_an_end(finding: Finding) -> bool:
+    """Whether it was found by comparison within its pair that this end is at fault."""
+    if finding.where.peer is None:
+        return False
+    return finding.code in OF_ONE_END or finding.evidence.get("role") in ROLE_WORDS.values()
 
 
 def _is_unstable(cases: Sequence[CaseResult]) -> bool:

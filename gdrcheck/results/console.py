@@ -15,6 +15,8 @@ from gdrcheck.results.summary import Summary, SummaryCase
 
 MAX_GROUPS = 5
 MAX_WIDTH = 160
+EMULATED = "EMULATED: parts of the hardware are emulated; this proves nothing about it"
+SOFT_ROCE = "SOFT-ROCE: RDMA in software; this proves nothing about real NICs"
 NUMBERED = re.compile(r"^(.*?)(\d+)$")
 
 
@@ -53,9 +55,9 @@ def _banners(summary: Summary) -> list[str]:
     if summary.check_mode:
         lines.append("check mode: nothing measured")
     if summary.emulated:
-        lines.append("EMULATED: parts of the hardware are emulated; this proves nothing about it")
+        lines.append(EMULATED)
     if summary.software_rdma:
-        lines.append("SOFT-ROCE: RDMA in software; this proves nothing about real NICs")
+        lines.append(SOFT_ROCE)
     return lines
 
 

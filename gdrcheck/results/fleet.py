@@ -110,27 +110,35 @@ def promises_measured(spec: RunSpec) -> list[CaseResult]:
 
 def _unmeasured(profile: Profile) -> list[str]:
     unmeasured = []
-    if profile.gpus is not None and profile.gpus.count:
-        unmeasured.append(
-            "this release measures traffic between nodes from and to host memory only, not GPU "
-            f"memory (gpus.count {profile.gpus.count})"
-        )
-    elif profile.registration != "any" or profile.matrix == "full":
-        unmeasured.append(
-            "no GPU is promised whose memory could be registered (registration: "
-            f"{profile.registration}, matrix: {profile.matrix})"
-        )
+    between = _between_nodes(profile)
+    if profile.gpus is None or not profile.gpus.count:
+        promised = [
+            *([f"registration: {profile.registration}"] if profile.registration != "any" else ()),
+            *([f"matrix: {profile.matrix}"] if profile.matrix != "rails" else ()),
+            *([f"modes: {profile.modes}"] if profile.modes != "default" else ()),
+        ]
+        if promised:
+            unmeasured.append(
+                "no GPU is promised whose memory could be registered or moved "
+                f"({', '.join(promised)})"
+            )
+    if profile.pairs == "none" and between:
+        unmeasured.append(f"pairs: none, so nothing is moved between nodes ({', '.join(between)})")
     if profile.cross_rail != "optional":
         unmeasured.append(
             f"this release measures no traffic across rails (cross_rail: {profile.cross_rail})"
         )
-    if profile.modes == "all":
-        unmeasured.append("this release measures host to host only (modes: all)")
-    if profile.latency_limit_us is not None:
-        unmeasured.append("this release judges no latency (latency_limit_us)")
-    if profile.factors != Factors():
-        unmeasured.append("this release judges no bandwidth (factors)")
     return unmeasured
+
+
+def _between_nodes(profile: Profile) -> list[str]:
+    """The keys that promise something of the traffic between nodes."""
+    keys = {
+        "latency_limit_us": profile.latency_limit_us is not None,
+        "factors": profile.factors != Factors(),
+        "transfers.atomics": profile.transfers.atomics,
+    }
+    return [key for key, promised in keys.items() if promised]
 
 
 def same_image(spec: RunSpec, reports: Reports) -> CaseResult:

@@ -14,7 +14,7 @@ from gdrcheck.run import RunSpec
 # What a list may hold of each node of the run, and of each rail that its profile promises: more
 # than the longest names and reasons take, every character of them escaped.
 BYTES_PER_NODE = 4096
-BYTES_PER_RAIL = 3072
+BYTES_PER_RAIL = 16384
 
 
 class Rendezvous(BaseModel):

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
+from gdrcheck.pairing.items import promises_gpus
 from gdrcheck.pairing.schedule import Pair, rounds
+from gdrcheck.profile import Profile
 from gdrcheck.results.cases import PAIRS, CaseResult
 from gdrcheck.results.incoming import NodeReport
+from gdrcheck.results.owed_pairs import (
+    TELLING,
+    Ends,
+    Owed,
+    listed_rails,
+    place_of,
+    rail_count,
+)
 from gdrcheck.results.states import SeenState
 from gdrcheck.run import RunSpec
+from gdrcheck.transfer import Direction
 
 # Cases of a node that explain why it measured less than it owes.
 EXPLAINING = (
@@ -21,28 +31,15 @@ EXPLAINING = (
     *("node_phase_", "rendezvous_", "pair_phase_"),
 )
 # <check>[<a>/gpu<N>/<nic> -> <b>/gpu<N>/<nic>, <mode>, <operation>]
-NAME = re.compile(r"^\w+\[([^\s,\]]+) -> ([^\s,\]]+)(?:, [^,\]]+, ([A-Z_]+))?\]")
-# What each rail owes in each direction, as gdrcheck.verbs.protocol names it.
-OPERATIONS = ("SEND", "WRITE_WITH_IMM", "READ")
-# Only these say what became of a promised exchange: passed over is not measured.
-TELLING = (Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.BLOCKED)
+NAME = re.compile(r"^(\w+)\[([^\s,\]]+) -> ([^\s,\]]+)(?:, ([a-z-]+), ([A-Z_]+))?\]")
+# What takes both ends of a pair to promise it.
+PROMISED_BY_BOTH: Mapping[str, Callable[[Profile], bool]] = {
+    "atomics": lambda profile: profile.transfers.atomics,
+    "beyond_2gib": lambda profile: promises_gpus(profile) and profile.transfers.beyond_2gib,
+}
 
 # A case that explains why others are missing, and what it says.
 Explained = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The ends of a pair case, as places: ``node1/gpu0/mlx5_0``. The data goes source to sink."""
-
-    source: str
-    sink: str
-    operation: str | None = None
-
-    @property
-    def nodes(self) -> tuple[str, str]:
-        """The names of the two nodes, source first."""
-        return self.source.partition("/")[0], self.sink.partition("/")[0]
 
 
 def ends_of(case: CaseResult) -> Ends | None:
@@ -60,29 +57,39 @@ def missing_pairs(
     """What is owed and nobody reported, as cases that say why.
 
     One for each direction of a scheduled pair without any case, or else for each rail of it that
-    lacks an operation; and one for each node that owes pairs and has no partner at all.
+    lacks one; one for each node that owes pairs and has no partner at all; one for each rail whose
+    GPU has none; and one for what a node promises of its transfers and no partner does.
     """
-    reported: dict[tuple[str, str], set[Ends]] = defaultdict(set)
+    told: dict[tuple[str, str], dict[Ends, Outcome]] = defaultdict(dict)
     for case in cases:
-        if (ends := ends_of(case)) and case.outcome in TELLING:
-            reported[ends.nodes].add(ends)
+        if ends := ends_of(case):
+            told[ends.nodes][ends] = case.outcome
     pairs = scheduled(spec)
     missing = []
     for pair in pairs:
         blocked_by, why = _reason(pair, reports, states)
-        for source, sink in (pair, (pair.responder, pair.initiator)):
-            if found := reported[source, sink]:
-                places = rail_places(reports[pair.initiator], pair)
-                lacking = _lacking(spec, source, sink, found, places)
+        owed = Owed.of(spec, pair, reports[pair.initiator])
+        for direction, (source, sink) in _ways(pair):
+            found = told[source, sink]
+            if any(outcome in TELLING for outcome in found.values()):
                 missing += [
                     _missing(one, other, blocked_by, ": ".join(filter(None, (text, why))))
-                    for one, other, text in lacking
+                    for one, other, text in owed.lacking(direction, found)
                 ]
-                missing += _without_counterpart(spec, source, sink, places)
+                missing += _without_counterpart(spec, source, sink, owed)
             else:
                 text = why or f"{pair.initiator} reported nothing about this pair, nor why"
                 missing.append(_missing(source, sink, blocked_by, text))
-    return missing + _unpaired(spec, pairs)
+    return [
+        *missing,
+        *_unpaired(spec, pairs),
+        *_unpaired_gpus(spec, pairs, reports),
+        *_unpaired_promises(spec, pairs),
+    ]
+
+
+def _ways(pair: Pair) -> tuple[tuple[Direction, tuple[str, str]], ...]:
+    return ("out", (pair.initiator, pair.responder)), ("in", (pair.responder, pair.initiator))
 
 
 def refused_claims(pairs: Sequence[Pair], report: NodeReport) -> dict[str, str]:
@@ -108,26 +115,15 @@ def _refusal(case: CaseResult, report: NodeReport, initiated: Mapping[str, Pair]
     pair = initiated.get(sink if source == report.node else source)
     if report.node not in ends.nodes or pair is None:
         return f"is of a pair that {report.node} does not initiate"
-    if places := rail_places(report, pair):
-        rails = {(place, places[sink].get(id_)) for id_, place in places[source].items()}
+    if listed := listed_rails(report, pair):
+        rails = {
+            (place_of(source, rail), place_of(sink, listed[sink][id_]))
+            for id_, rail in listed[source].items()
+            if id_ in listed[sink]
+        }
         if (ends.source, ends.sink) not in rails:
             return "is of no rail that both nodes said they have"
     return ""
-
-
-def rail_places(report: NodeReport, pair: Pair) -> dict[str, dict[int, str]]:
-    """For both nodes of ``pair`` the place of each rail, by id, as the rendezvous that ``report``
-    holds says; empty when it does not."""
-    nodes = report.rendezvous.nodes if report.rendezvous else {}
-    places = {
-        name: {
-            rail.id: Where(node=name, gpu=rail.gpu, nic=rail.nic).text()
-            for rail in nodes[name].rails
-        }
-        for name in pair
-        if name in nodes
-    }
-    return places if len(places) == len(pair) and all(places.values()) else {}
 
 
 def scheduled(spec: RunSpec) -> list[Pair]:
@@ -149,42 +145,13 @@ def nodes_with_pairs(spec: RunSpec) -> tuple[str, ...]:
     return names if len(names) > 1 else ()
 
 
-def _lacking(
-    spec: RunSpec,
-    source: str,
-    sink: str,
-    found: set[Ends],
-    places: Mapping[str, Mapping[int, str]],
-) -> Iterator[tuple[str, str, str]]:
-    """Both places of each rail that lacks an operation, and the words for it.
-
-    Without the rendezvous's list nobody knows which rail a name means: then they are counted.
-    """
-    count = {
-        operation: min(len({one.source for one in ends}), len({one.sink for one in ends}))
-        for operation in OPERATIONS
-        for ends in [[one for one in found if one.operation == operation]]
-    }
-    for rail in range(min(rail_count(spec, source), rail_count(spec, sink))):
-        one, other = _place(places, source, rail), _place(places, sink, rail)
-        lacking = [
-            operation
-            for operation in OPERATIONS
-            if (Ends(one, other, operation) not in found if places else count[operation] <= rail)
-        ]
-        if lacking:
-            yield one, other, f"no result of {', '.join(lacking)}"
-
-
-def _without_counterpart(
-    spec: RunSpec, source: str, sink: str, places: Mapping[str, Mapping[int, str]]
-) -> Iterator[CaseResult]:
+def _without_counterpart(spec: RunSpec, source: str, sink: str, owed: Owed) -> Iterator[CaseResult]:
     counts = sorted((rail_count(spec, name), name) for name in (source, sink))
     (fewer, poor), (more, rich) = counts
     for rail in range(fewer, more):
         yield _missing(
-            _place(places, source, rail),
-            _place(places, sink, rail),
+            owed.place(source, rail),
+            owed.place(sink, rail),
             None,
             f"rail {rail} of {rich} has no counterpart: {poor}'s profile "
             f"{spec.node(poor).profile} promises {fewer} rails",
@@ -208,14 +175,52 @@ def _unpaired(spec: RunSpec, pairs: Sequence[Pair]) -> list[CaseResult]:
     ]
 
 
-def rail_count(spec: RunSpec, node: str) -> int:
-    """How many rails the node's profile promises."""
-    rails = spec.profile_of(node).rails
-    return rails.count if rails else 0
+def _unpaired_gpus(
+    spec: RunSpec, pairs: Sequence[Pair], reports: Mapping[str, NodeReport]
+) -> list[CaseResult]:
+    """Rails whose GPU no pair measures, since no partner has a GPU there."""
+    covered: dict[str, set[int]] = defaultdict(set)
+    due: dict[str, set[int]] = defaultdict(set)
+    for pair in pairs:
+        owed = Owed.of(spec, pair, reports[pair.initiator])
+        for node in pair:
+            covered[node] |= owed.gpu_rails
+            due[node] |= owed.gpus_of[node]
+    return [
+        CaseResult(
+            suite=PAIRS,
+            id=f"gpu_measured[{node}/rail{rail}]",
+            classname=f"{PAIRS}.schedule",
+            where=Where(node=node),
+            outcome=Outcome.ERROR,
+            message=f"memory of the GPU of rail {rail} is moved in no pair: no partner in this run "
+            "promises a GPU for that rail",
+        )
+        for node, rails in due.items()
+        for rail in sorted(rails - covered[node])
+    ]
 
 
-def _place(places: Mapping[str, Mapping[int, str]], node: str, rail: int) -> str:
-    return places.get(node, {}).get(rail, f"{node}/rail{rail}")
+def _unpaired_promises(spec: RunSpec, pairs: Sequence[Pair]) -> list[CaseResult]:
+    """What takes both ends to promise it, and only one end of every pair of a node does."""
+    partners: dict[str, set[str]] = defaultdict(set)
+    for pair in pairs:
+        partners[pair.initiator].add(pair.responder)
+        partners[pair.responder].add(pair.initiator)
+    return [
+        CaseResult(
+            suite=PAIRS,
+            id=f"transfers_measured[{node}, {key}]",
+            classname=f"{PAIRS}.schedule",
+            where=Where(node=node),
+            outcome=Outcome.ERROR,
+            message=f"transfers.{key} is measured in no pair: no partner in this run promises it",
+        )
+        for node, others in partners.items()
+        for key, promised in PROMISED_BY_BOTH.items()
+        if promised(spec.profile_of(node))
+        and not any(promised(spec.profile_of(other)) for other in others)
+    ]
 
 
 def _missing(source: str, sink: str, blocked_by: str | None, why: str) -> CaseResult:

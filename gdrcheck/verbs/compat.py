@@ -17,7 +17,8 @@ from gdrcheck.verbs.errors import VerbsError, error_text
 
 
 @contextmanager
-def _root_logger_kept() -> Iterator[None]:
+def root_logger_kept() -> Iterator[None]:
+    """Undo what an import inside the block does to the root logger."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
@@ -27,7 +28,7 @@ def _root_logger_kept() -> Iterator[None]:
         root.setLevel(level)
 
 
-with _root_logger_kept():
+with root_logger_kept():
     try:
         from pyverbs.addr import GID, AHAttr, GlobalRoute
         from pyverbs.cq import CQ, CompChannel

@@ -14,8 +14,12 @@ from gdrcheck.verbs.compat import CQ, CompChannel, owned, verbs_step
 from gdrcheck.verbs.device import Device
 from gdrcheck.verbs.errors import VerbsError
 
-# Work requests of each direction of the one queue pair that uses the queue.
+# Work requests in flight: each direction of a queue pair, and receives of those beside the first,
+# which carry no messages but writes.
 QUEUE_DEPTH = 1024
+SIDE_RECEIVES = 16
+# One more than all that can be in flight would do; room for a count that was not thought of.
+_SPARE = 16
 _SPIN_NS = 100_000
 # After a wait that spinning did not shorten, so many go without it.
 _WAITS_WITHOUT_SPIN = 63
@@ -24,7 +28,7 @@ _EVENTS_AN_ACK = 256
 
 
 class CompletionQueue:
-    """Send and receive completions of one queue pair at a time."""
+    """Send and receive completions of the queue pairs of one endpoint."""
 
     def __init__(self, cq: Any, channel: Any, channel_fd: int) -> None:
         self.cq = cq
@@ -33,6 +37,7 @@ class CompletionQueue:
         self._poller.register(channel_fd, select.POLLIN)
         self._without_spin = 0
         self._unacknowledged = 0
+        self._event_left = False
 
     def poll(self) -> Any:
         """The next work completion, None if there is none. Raises what pyverbs raises."""
@@ -65,24 +70,32 @@ class CompletionQueue:
             self._unacknowledged = 0
 
     def _block(self, wait_s: float) -> Any:
+        self._take_event()
         self.cq.req_notify()
         # One may have come before the notification was asked for.
         work = self.poll()
         if work is None and wait_s > 0 and self._poller.poll(wait_s * 1000):
+            # Taken before the next wait: whoever waits now has something to answer.
+            self._event_left = True
+            work = self.poll()
+        return work
+
+    def _take_event(self) -> None:
+        if self._event_left:
+            self._event_left = False
             self._channel.get_cq_event(self.cq)
             self._unacknowledged += 1
             if self._unacknowledged == _EVENTS_AN_ACK:
                 self.acknowledge()
-            work = self.poll()
-        return work
 
 
 @contextmanager
-def open_completion_queue(device: Device) -> Iterator[CompletionQueue]:
-    """A completion queue for one queue pair at a time; destroyed at the end of the block.
+def open_completion_queue(device: Device, queue_pairs: int = 1) -> Iterator[CompletionQueue]:
+    """A completion queue for so many queue pairs; destroyed at the end of the block.
 
-    Made once per device: creating one is slow on some NICs.
+    It holds whatever they can have in flight, so it cannot overflow, also when all of it fails.
     """
+    entries = QUEUE_DEPTH + queue_pairs * QUEUE_DEPTH + (queue_pairs - 1) * SIDE_RECEIVES + _SPARE
     with contextlib.ExitStack() as stack:
         with verbs_step(f"ibv_create_comp_channel on {device.name}"):
             before = _event_files()
@@ -91,7 +104,7 @@ def open_completion_queue(device: Device) -> Iterator[CompletionQueue]:
             )
             channel_fd = _channel_fd(channel, before)
         with verbs_step(f"ibv_create_cq on {device.name}"):
-            queue = CQ(device.context, 2 * QUEUE_DEPTH + 16, None, channel)
+            queue = CQ(device.context, entries, None, channel)
             cq = stack.enter_context(owned(queue, f"ibv_destroy_cq on {device.name}"))
         opened = CompletionQueue(cq, channel, channel_fd)
         stack.callback(opened.acknowledge)

@@ -103,8 +103,10 @@ class Device:
         ]
         return tuple(sorted(entries, key=lambda entry: entry.index))
 
-    def choose_gid(self, port: PortInfo, wanted: Gid) -> gid.GidChoice:
-        """The GID to use on a port; ``gid.NoUsableGid`` if there is none."""
+    def choose_gid(self, port: PortInfo, wanted: Gid, index: int | None = None) -> gid.GidChoice:
+        """The GID to use on a port, with ``index`` that entry; ``gid.NoUsableGid`` if none is."""
+        if index is not None:
+            return gid.forced(self.gids(port.number), index, link_layer=port.link_layer)
         return gid.choose(
             self.gids(port.number),
             link_layer=port.link_layer,

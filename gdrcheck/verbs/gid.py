@@ -89,6 +89,15 @@ def choose(
     return min(usable, key=lambda choice: (not choice.gid.startswith("::ffff:"), choice.index))
 
 
+def forced(entries: Sequence[GidEntry], index: int, *, link_layer: LinkLayer) -> GidChoice:
+    """The entry ``index``, whatever it is; NoUsableGid if the table has none there."""
+    for entry in entries:
+        if entry.index == index and int(IPv6Address(entry.gid)) != 0:
+            return _choice(entry, link_layer)
+    there = [f"index {entry.index} {entry.gid}" for entry in entries]
+    raise NoUsableGid(f"index {index}, as asked", there)
+
+
 def _infiniband(entries: Sequence[GidEntry], wanted: Gid) -> GidChoice:
     if wanted.type not in ("auto", "IB"):
         raise NoUsableGid(wanted.type, ["the port's link layer is InfiniBand"])

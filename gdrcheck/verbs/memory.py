@@ -32,6 +32,18 @@ class Access(IntFlag):
 REMOTE = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ
 
 
+def access_of(*, relaxed: bool, atomics: bool) -> Access:
+    """What a region that the other end uses needs: atomics only where they are wanted, since not
+    every port has them.
+    """
+    access = REMOTE
+    if relaxed:
+        access |= Access.RELAXED_ORDERING
+    if atomics:
+        access |= Access.REMOTE_ATOMIC
+    return access
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
     """A memory region as the library returned it, beside what it was asked for.

@@ -40,6 +40,8 @@ _RETRIES = 6
 # Retry for ever when the receiver is not ready: our own deadline ends it, and names it.
 _RNR_RETRIES = 7
 _RNR_TIMER = 12
+# IBV_WC_WITH_IMM of libibverbs/verbs.h.
+_WITH_IMM = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ def next_completion(queue: CompletionQueue, wait_s: float = 0) -> Completion | N
         work_id=int(work.wr_id),
         status=status_name(int(work.status)),
         vendor_error=int(work.vendor_err),
-        immediate=socket.ntohl(int(work.imm_data)),
+        # Without the flag the field is whatever was there before.
+        immediate=socket.ntohl(int(work.imm_data)) if int(work.wc_flags) & _WITH_IMM else 0,
     )
 
 
@@ -167,9 +170,16 @@ def _post(call: Callable[[Any], Any], request: Any, step: str) -> None:
 
 @contextmanager
 def open_queue_pair(
-    device: Device, path: Path, queue: CompletionQueue, depth: int
+    device: Device,
+    path: Path,
+    queue: CompletionQueue,
+    depth: int,
+    *,
+    receive_depth: int | None = None,
+    atomics: bool = False,
 ) -> Iterator[QueuePair]:
-    """A queue pair in state INIT with room for ``depth`` work requests in each direction.
+    """A queue pair in state INIT with room for ``depth`` work requests in each direction, or for
+    ``receive_depth`` receives. ``atomics``: the other end may do atomic operations.
 
     Destroyed at the end of the block, and its leftovers in the completion queue are dropped.
     """
@@ -178,7 +188,12 @@ def open_queue_pair(
         qp_type=enums.ibv_qp_type.IBV_QPT_RC,
         scq=queue.cq,
         rcq=queue.cq,
-        cap=QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=1, max_recv_sge=1),
+        cap=QPCap(
+            max_send_wr=depth,
+            max_recv_wr=depth if receive_depth is None else receive_depth,
+            max_send_sge=1,
+            max_recv_sge=1,
+        ),
         sq_sig_all=0,
     )
     state = QPAttr(port_num=path.port.number)
@@ -187,6 +202,7 @@ def open_queue_pair(
         access.IBV_ACCESS_LOCAL_WRITE
         | access.IBV_ACCESS_REMOTE_WRITE
         | access.IBV_ACCESS_REMOTE_READ
+        | (access.IBV_ACCESS_REMOTE_ATOMIC if atomics else 0)
     )
     with contextlib.ExitStack() as stack:
         with verbs_step(f"ibv_create_qp on {device.name}"):

@@ -13,13 +13,18 @@ from tests import facts as build
 
 # They compare nodes, or two readings of one: facts of one node at one time do not do.
 OF_MORE_THAN_FACTS = {"counters.port_errors", "differences.clock"}
-# They judge what was done with a GPU, not what was read of it.
+# They judge what was done with a GPU or between two nodes, not what was read of them.
 OF_ACTIONS = {
     "cuda.buffer_refused",
     "cuda.none_seen",
     "gpu_pattern.flip_missed",
     "gpu_pattern.pattern_wrong",
     "movement.judge_movement",
+    "numbers.high_latency",
+    "numbers.instrument_differs",
+    "numbers.low_bandwidth",
+    "numbers.mtu_differs",
+    "numbers.slow_peer_path",
     "registration.judge_attempt",
 }
 # Asked by name in judging._rules, since their arguments are of no common kind.

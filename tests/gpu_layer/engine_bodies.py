@@ -16,6 +16,7 @@ from gdrcheck import likeness
 from gdrcheck.gpu.buffers import Buffer, allocate
 from gdrcheck.gpu.context import Gpu
 from gdrcheck.gpu.engine import EVEN, engine_of
+from gdrcheck.likeness import Expected
 from gdrcheck.mismatch import LooksLike, Mismatch, Verdict
 from gdrcheck.outcome import ProbeError
 from gdrcheck.pattern import Key
@@ -100,6 +101,26 @@ class AnyEngine:
             found = agreed(engine.verify(buffer, KEY, offset, length, start))
             assert engine.gpu_verify_only(buffer, KEY, offset, length, start) == found
         assert (found.first_bad_offset, found.bad_bytes) == (bad, 1)
+
+    def test_pieces_that_are_verified_in_one_turn_are_judged_each_for_itself(
+        self, gpu: Gpu
+    ) -> None:
+        engine = engine_of(gpu)
+        pieces = [(100, KEY.stream, 7), (1000, KEY.stream.complement(), 0), (3, EVEN, 40)]
+        wanted = [(at, Expected(stream, start, 50)) for at, stream, start in pieces]
+        with allocate(gpu, CAPACITY_BYTES) as buffer:
+            for at, stream, start in pieces:
+                write(buffer, at, stream.piece(start, 50))
+            assert engine.gpu_verify_pieces(buffer, wanted) == (None, None, None)
+            write(buffer, 1000 + 49, np.zeros(1, dtype=np.uint8))
+            first, second, third = engine.gpu_verify_pieces(buffer, wanted)
+            with pytest.raises(ValueError, match="is not inside"):
+                engine.gpu_verify_pieces(buffer, [(CAPACITY_BYTES - 49, wanted[0][1])])
+            with pytest.raises(ValueError, match="too many for one turn"):
+                engine.gpu_verify_pieces(buffer, wanted * 60)
+        assert first is third is None
+        assert second is not None
+        assert (second.first_bad_offset, second.bad_bytes) == (49, 1)
 
     @pytest.mark.parametrize("start", [0, 11, (1 << 33) + 5])
     @pytest.mark.parametrize("offset", [0, 1, 15, 4096])

@@ -70,7 +70,7 @@ def test_mtus_that_differ_are_found_though_transfers_pass(pair: Warm) -> None:
         merged = pair.start(spec(nodes)).finish()
     assert {code for code, _ in merged.codes} == {"PORT-MTU-DIFFERS"}
     pairs = {name: out for name, out in merged.outcomes.items() if name.startswith("pingpong")}
-    assert len(pairs) == 6
+    assert len(pairs) == 10
     assert set(pairs.values()) == {"passed"}
 
 

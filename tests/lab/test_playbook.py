@@ -96,8 +96,8 @@ def test_one_fork_with_four_nodes_measures_every_pair(
     assert played.merged.summary["verdict"] == "PASS"
     assert played.merged.codes == []
     assert is_clean(played), played.merged.problems()
-    # Six pairs, three operations, two directions.
-    assert sum(name.startswith("pingpong") for name in played.merged.outcomes) == 36
+    # Six pairs, five operations, two directions.
+    assert sum(name.startswith("pingpong") for name in played.merged.outcomes) == 60
     assert all(
         f"every_node_reported[node{number}]" in played.merged.outcomes for number in range(1, 5)
     )
@@ -201,14 +201,16 @@ def test_preflight_tells_of_each_node_all_that_stands_in_the_way(
 
 
 def test_nodes_that_die_cost_only_themselves(playbook: Playbook, the_lab: api.Lab) -> None:
-    dying, silent = the_lab.nodes[2], the_lab.nodes[3]
+    node1, _, dying, silent = the_lab.nodes
     silent.kill()
     # Dead partners cost deadlines: shorter ones make the test shorter.
     process = playbook.start("-e", "gdrcheck_time_scale=1.5")
     end = time.monotonic() + 400
     events = "sudo sh -c 'cat /var/lib/gdrcheck/runs/*/out/events.jsonl'"
-    while '"phase":"pair"' not in dying.ssh(events).stdout:
-        assert time.monotonic() < end, "the pair phase was not reached"
+    # In its second round, of which it has measured something.
+    begun = '"event":"start","id":"pingpong[node1/rxe0 -> node3/rxe0'
+    while begun not in node1.ssh(events).stdout:
+        assert time.monotonic() < end, "the second round was not reached"
         time.sleep(1)
     dying.kill()
     played = playbook.end(process)
@@ -224,7 +226,14 @@ def test_nodes_that_die_cost_only_themselves(playbook: Playbook, the_lab: api.La
         if "node3" not in name and "node4" not in name
     }
     assert set(between.values()) == {"passed", "skipped"}
-    assert sum(name.startswith("pingpong") for name in between) == 6
+    assert sum(name.startswith("pingpong") for name in between) == 10
+    # Its first round was over, and what was measured in it stays.
+    earlier = [out for name, out in outcomes.items() if "pingpong[node2/rxe0 -> node3/" in name]
+    assert earlier == ["passed"] * 5
+    later = [out for name, out in outcomes.items() if "pingpong[node1/rxe0 -> node3/" in name]
+    assert len(later) == 5
+    assert set(later) <= {"passed", "error", "blocked"}
+    assert "error" in later
     for pair in ("node1 -> node4", "node4 -> node2"):
         assert outcomes[f"pair_measured[{pair}]"] == "blocked"
     assert not played.merged.codes or {code for code, _ in played.merged.codes} == {"RUN-NO-RESULT"}

@@ -14,6 +14,7 @@ from gdrcheck.gpu.context import Gpu
 from lab.emulated_gpu import loaded
 from lab.emulated_gpu.config import VARIABLE
 from tests.gpu_layer.emulation import Emulation
+from tests.memory.children import Children, connected
 from tests.verbs import fake_pyverbs
 
 
@@ -35,27 +36,40 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def _own_emulation(tmp_path_factory: pytest.TempPathFactory) -> Emulation:
+def _emulation(tmp_path_factory: pytest.TempPathFactory) -> Emulation:
     return Emulation(tmp_path_factory.mktemp("memory-emulated-gpu") / "gpus.conf")
 
 
 @pytest.fixture
-def world(_own_emulation: Emulation, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A healthy world; tests of other folders use the emulated driver with a file of their own."""
-    monkeypatch.setenv(VARIABLE, str(_own_emulation.path))
-    _own_emulation.set()
-    loaded.in_process(_own_emulation.path)
+def own_emulation(_emulation: Emulation, monkeypatch: pytest.MonkeyPatch) -> Emulation:
+    """The emulated driver, healthy; tests of other folders use it with a file of their own."""
+    monkeypatch.setenv(VARIABLE, str(_emulation.path))
+    _emulation.set()
+    loaded.in_process(_emulation.path)
+    return _emulation
+
+
+@pytest.fixture
+def world(own_emulation: Emulation) -> Iterator[World]:
+    """A healthy world."""
     announced: list[str] = []
     steps.set_sink(announced.append)
     with fake_pyverbs.installed():
         open_device = fake_pyverbs.load("gdrcheck.verbs.device").open_device
-        with _own_emulation.opened() as gpu, open_device("sim0") as device:
+        with own_emulation.opened() as gpu, open_device("sim0") as device:
             # The first allocation opens the file that all of the emulated memory is in.
             with allocate(gpu, 4096):
                 pass
             announced.clear()
             nic = fake_pyverbs.nic
-            yield World(gpu, device, _own_emulation, nic, announced, list(nic.alive))
+            yield World(gpu, device, own_emulation, nic, announced, list(nic.alive))
             # So that closing works.
-            _own_emulation.set()
+            own_emulation.set()
     steps.set_sink(None)
+
+
+@pytest.fixture
+def pair(own_emulation: Emulation) -> Iterator[Children]:
+    """Two connected ends with GPU memory, which may do atomic operations."""
+    with connected(own_emulation, atomics=True) as both:
+        yield both

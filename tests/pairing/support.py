@@ -99,4 +99,6 @@ class Faults:
     def requests(self, device: str) -> list[dict[str, Any]]:
         """All requests that children of ``device`` got so far."""
         log = self.directory / f"{device}-log"
+        if not log.exists():
+            return []
         return [json.loads(line) for line in log.read_text().splitlines()]

@@ -18,7 +18,8 @@ from gdrcheck.pairing import handshake, listener
 from gdrcheck.pairing.channel import Channel, ChannelLost, PeerRefused, RemoteFailure, connect
 from gdrcheck.pairing.handshake import IMAGE_ID_VARIABLE, Identity, clock_offset
 from gdrcheck.pairing.listener import Listener
-from gdrcheck.pairing.messages import Alive, Armed, Bye, Failure, Open, Refused, Serving
+from gdrcheck.pairing.messages import Alive, Bye, Failure, Refused, Serving
+from gdrcheck.pairing.session_messages import Armed, Open
 from tests.pairing.support import (
     LOOPBACK,
     PATIENCE_S,

@@ -21,7 +21,11 @@ from gdrcheck.pairing.frames import (
     pack,
     unpack,
 )
-from gdrcheck.pairing.messages import Alive, Arm, Failure, ListPart, NodeState, RailInfo, Ready
+from gdrcheck.pairing.messages import Alive, Failure, ListPart, NodeState, RailInfo, Ready
+from gdrcheck.pairing.session_messages import Arm, EndpointMade, Timed
+from gdrcheck.registration import METHODS
+from gdrcheck.transfer import ATOMICS, MODES, OPERATIONS, RegionKey, variants
+from gdrcheck.verbs import protocol
 
 KEY = b"k" * 32
 
@@ -33,7 +37,9 @@ rails = st.builds(
     gpu=st.none() | names,
     nic=names,
     blocked_by=st.none() | texts,
+    methods=st.lists(st.sampled_from(METHODS), max_size=2, unique=True).map(tuple),
 )
+ways = st.sampled_from([way for mode in MODES for way in variants(mode, METHODS, METHODS)])
 bodies = st.one_of(
     st.builds(Alive),
     st.builds(Ready, rails=st.lists(rails, max_size=4).map(tuple)),
@@ -49,13 +55,22 @@ bodies = st.one_of(
     st.builds(
         Arm,
         rail=st.integers(0, 63),
-        operation=st.sampled_from(["SEND", "WRITE_WITH_IMM", "READ"]),
+        number=st.integers(0, 2**53 - 1),
+        operation=st.sampled_from([*OPERATIONS, *ATOMICS]),
         role=st.sampled_from(["source", "sink"]),
+        variants=st.lists(ways, min_size=1, max_size=16).map(tuple),
         sizes_bytes=st.lists(st.integers(1, 1 << 30), min_size=1, max_size=64).map(tuple),
         iterations=st.integers(1, 1000),
         run_tag=st.integers(0, 2**64 - 1),
         direction=st.integers(0, 1),
         flip=st.none(),
+    ),
+    st.builds(
+        Timed,
+        rail=st.integers(0, 63),
+        variant=ways,
+        size_bytes=st.integers(1, 1 << 30),
+        seconds=st.floats(0, 600),
     ),
 )
 
@@ -104,17 +119,17 @@ def signed(text: bytes) -> bytes:
     [
         (b"not json", "not a message"),
         (b"[" * 20_000, "not a message"),
-        (b'{"v": 2, "seq": 0, "type": "alive"}', "not a message"),
-        (b'{"v": 2, "seq": 0, "type": "alive", "body": {}, "more": 1}', "not a message"),
-        (b'{"v": 1, "seq": 0, "type": "alive", "body": {}}', "protocol version 1"),
-        (b'{"v": 2, "seq": 0, "type": "exec", "body": {}}', "unknown type 'exec'"),
-        (b'{"v": 2, "seq": 0, "type": "alive", "body": {"x": 1}}', "alive: x"),
-        (b'{"v": 2, "seq": 0, "type": "open", "body": {"rail": "0"}}', "open: rail"),
-        (b'{"v": 2, "seq": 0, "type": "open", "body": {"rail": 64}}', "open: rail"),
-        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {}}', "welcome: clock_s"),
-        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {"clock_s": -1.0}}', "welcome: clock_s"),
-        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {"clock_s": 1e12}}', "welcome: clock_s"),
-        (b'{"v": 2, "seq": 0, "type": "welcome", "body": {"clock_s": NaN}}', "welcome: clock_s"),
+        (b'{"v": 3, "seq": 0, "type": "alive"}', "not a message"),
+        (b'{"v": 3, "seq": 0, "type": "alive", "body": {}, "more": 1}', "not a message"),
+        (b'{"v": 2, "seq": 0, "type": "alive", "body": {}}', "protocol version 2"),
+        (b'{"v": 3, "seq": 0, "type": "exec", "body": {}}', "unknown type 'exec'"),
+        (b'{"v": 3, "seq": 0, "type": "alive", "body": {"x": 1}}', "alive: x"),
+        (b'{"v": 3, "seq": 0, "type": "open", "body": {"rail": "0"}}', "open: rail"),
+        (b'{"v": 3, "seq": 0, "type": "open", "body": {"rail": 64}}', "open: rail"),
+        (b'{"v": 3, "seq": 0, "type": "welcome", "body": {}}', "welcome: clock_s"),
+        (b'{"v": 3, "seq": 0, "type": "welcome", "body": {"clock_s": -1.0}}', "welcome: clock_s"),
+        (b'{"v": 3, "seq": 0, "type": "welcome", "body": {"clock_s": 1e12}}', "welcome: clock_s"),
+        (b'{"v": 3, "seq": 0, "type": "welcome", "body": {"clock_s": NaN}}', "welcome: clock_s"),
     ],
 )
 def test_a_signed_text_of_the_wrong_form_is_refused(text, complaint):
@@ -132,7 +147,7 @@ def test_an_oversized_body_is_refused_before_it_is_sent():
 @pytest.mark.parametrize("name", ["..", "../../etc", "mlx5/0", "a b", "", ".x", "n" * 65, "n\n"])
 def test_a_name_that_is_no_plain_device_name_is_refused(name):
     body = {"rails": [{"id": 0, "gpu": None, "nic": name, "port": 1, "blocked_by": None}]}
-    text = json.dumps({"v": 2, "seq": 0, "type": "ready", "body": body}).encode()
+    text = json.dumps({"v": 3, "seq": 0, "type": "ready", "body": body}).encode()
     with pytest.raises(FrameError, match="ready"):
         unpack(KEY, 0, signed(text))
 
@@ -180,5 +195,19 @@ def test_a_send_that_nobody_takes_ends_and_breaks_the_connection(wires):
 def test_the_layout_is_the_documented_one():
     frame = pack(KEY, 7, Alive())
     size = int.from_bytes(frame[:4], "big")
-    assert json.loads(frame[4 : 4 + size]) == {"v": 2, "seq": 7, "type": "alive", "body": {}}
+    assert json.loads(frame[4 : 4 + size]) == {"v": 3, "seq": 7, "type": "alive", "body": {}}
     assert frame[4 + size :] == hmac.digest(KEY, frame[: 4 + size], "sha256")
+
+
+def test_the_largest_endpoint_fits_a_frame():
+    key = RegionKey(memory="gpu", method="peermem", relaxed=True)
+    region = protocol.RemoteRegion(
+        key=key, address=(1 << 64) - 1, rkey=(1 << 32) - 1, length_bytes=(1 << 48) - 1
+    )
+    pair = protocol.QueuePairInfo(qpn=(1 << 24) - 1, psn=(1 << 24) - 1)
+    info = protocol.EndpointInfo(
+        queue_pairs=(pair,) * 16, regions=(region,) * 16, gid="::", lid=1,
+        link_layer="infiniband", mtu=4096,
+    )  # fmt: skip
+    body = EndpointMade(rail=1, number=1, info=info)
+    assert unpack(KEY, 1, pack(KEY, 1, body)) == body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,20 @@ import pytest
 from gdrcheck.facts import Unreadable
 from gdrcheck.pairing.binding import bind, local_cores
 from gdrcheck.pairing.deadline import Deadline
-from gdrcheck.pairing.rail import RailError, RailProcess
+from gdrcheck.pairing.pairs import LocalGpu
+from gdrcheck.pairing.rail import RailError, RailProcess, open_request
 from gdrcheck.profile import Gid, Profile
 from gdrcheck.run import Deadlines
+from gdrcheck.transfer import RegionKey, variants
 from gdrcheck.verbs import protocol
-from tests.pairing.support import PATIENCE_S, Faults
+from tests.pairing.support import PATIENCE_S, Faults, eventually, in_thread
 
 QUICK = Deadlines(completion_s=0.5, connect_s=1, check_s=1.5, rail_s=30, rendezvous_s=5, phase_s=60)
 ARM = protocol.Arm(
-    operation="SEND", role="sink", sizes_bytes=(1, 64), iterations=3, run_tag=1, direction=0
-)
+    operation="SEND", role="sink", sizes_bytes=(1, 64), iterations=3, run_tag=1, direction=0,
+    variants=variants("host-host", (), ()),
+)  # fmt: skip
+GPU = LocalGpu(slot="0000:17:00.0", uuids=("GPU-1",), methods=("dmabuf",), emulated=True)
 
 
 @pytest.fixture
@@ -28,19 +33,26 @@ def faults(tmp_path):
     return Faults(tmp_path)
 
 
+PROFILE = Profile(gid=Gid(family="ipv4", type="RoCE v2"), traffic_class=106, path_mtu=2048)
+
+
+def process(tmp_path, faults, **changes):
+    values = {
+        "node": "node1",
+        "rail_id": 2,
+        "request": open_request(PROFILE, QUICK, "rxe0", 1),
+        "gpu": GPU,
+        "waits": QUICK,
+        "out_dir": tmp_path,
+        "command": faults.command,
+        "root": tmp_path,
+    }
+    return RailProcess(**values | changes)
+
+
 @pytest.fixture
 def rail(tmp_path, faults):
-    profile = Profile(gid=Gid(family="ipv4", type="RoCE v2"), traffic_class=106, path_mtu=2048)
-    with RailProcess(
-        node="node1",
-        rail_id=2,
-        device="rxe0",
-        profile=profile,
-        waits=QUICK,
-        out_dir=tmp_path,
-        command=faults.command,
-        root=tmp_path,
-    ) as rail:
+    with process(tmp_path, faults) as rail:
         yield rail
 
 
@@ -55,12 +67,79 @@ def exchange(rail: RailProcess) -> protocol.ExchangeResult:
 
 
 def test_the_port_is_the_one_that_it_was_given(tmp_path, faults):
-    with RailProcess(
-        node="node1", rail_id=0, device="rxe0", port=2, profile=Profile(), waits=QUICK,
-        out_dir=tmp_path, command=faults.command, root=tmp_path,
-    ) as rail:  # fmt: skip
+    with process(
+        tmp_path, faults, request=open_request(PROFILE, QUICK, "rxe0", 2, atomics=True)
+    ) as rail:
         rail.open(soon())
-    assert faults.requests("rxe0")[0]["port"] == 2
+    opened = faults.requests("rxe0")[0]
+    assert (opened["port"], opened["atomics"]) == (2, True)
+
+
+def test_the_gpu_is_opened_once_and_before_the_queue_pairs(rail, faults):
+    key = RegionKey(memory="gpu", method="dmabuf", relaxed=True)
+    rail.new_qp(soon())
+    assert not rail.has(key)
+    opened = rail.open_gpu(soon())
+    assert rail.open_gpu(soon()) is opened
+    assert rail.has(key)
+    assert not rail.has(key.model_copy(update={"method": "peermem"}))
+    rail.new_qp(soon())
+    requests = faults.requests("rxe0")
+    assert [request["command"] for request in requests] == [
+        "open", "create_qp", "close_qp", "open_gpu", "create_qp",
+    ]  # fmt: skip
+    asked = requests[3]
+    assert asked["gpu"] == {"slot": "0000:17:00.0", "uuids": ["GPU-1"]}
+    assert (asked["methods"], asked["emulated"], asked["far"]) == (["dmabuf"], True, False)
+
+
+def test_a_child_that_was_replaced_has_no_gpu_until_it_is_opened_again(rail, faults):
+    rail.open_gpu(soon())
+    faults.set("rxe0", "port_state", "crash")
+    with pytest.raises(RailError, match="SIGSEGV"):
+        rail.port_state(soon())
+    assert not rail.has(RegionKey(memory="gpu", method="dmabuf"))
+    rail.open_gpu(soon())
+    assert [r["command"] for r in faults.requests("rxe0")].count("open_gpu") == 2
+
+
+def test_a_rail_without_a_gpu_opens_none(tmp_path, faults):
+    with (
+        process(tmp_path, faults, gpu=None) as rail,
+        pytest.raises(RailError, match="no GPU to be used"),
+    ):
+        rail.open_gpu(soon())
+
+
+def test_a_child_that_cannot_destroy_its_queue_pairs_is_replaced(rail, faults):
+    rail.new_qp(soon())
+    faults.set("rxe0", "close_qp", "error")
+    with pytest.raises(RailError, match="close_qp: Invalid argument"):
+        rail.new_qp(soon())
+    rail.new_qp(soon())
+    assert [r["command"] for r in faults.requests("rxe0")].count("open") == 2
+
+
+@pytest.mark.parametrize(
+    ("promised", "fault", "far"), [(True, "", True), (True, "not far", False), (False, "", False)]
+)
+def test_memory_beyond_2_gib_is_there_only_if_it_was_asked_for_and_not_refused(
+    tmp_path, faults, promised, fault, far
+):
+    faults.set("rxe0", "open_gpu", fault)
+    with process(tmp_path, faults, gpu=replace(GPU, far=promised)) as rail:
+        rail.open_gpu(soon())
+        assert rail.far is far
+
+
+def test_an_interrupted_request_ends_at_once_and_the_rail_works_on(rail, faults):
+    rail.open(soon())
+    faults.set("rxe0", "port_state", "hang")
+    with in_thread(lambda: rail.port_state(soon())) as outcome:
+        eventually(lambda: len(faults.requests("rxe0")) == 2, "the child has the request")
+        rail.interrupt()
+    assert "SIGKILL" in str(outcome["error"])
+    assert rail.port_state(soon()).state == "ACTIVE"
 
 
 def test_a_child_serves_several_exchanges_and_is_opened_as_the_profile_says(rail, faults):
@@ -114,10 +193,7 @@ def test_the_error_that_a_child_reports_is_passed_on_whole(rail, faults):
 
 
 def test_a_command_that_cannot_be_started_says_which(tmp_path):
-    rail = RailProcess(
-        node="node1", rail_id=0, device="rxe0", profile=Profile(), waits=QUICK, out_dir=tmp_path,
-        command=["/nowhere/worker"],
-    )  # fmt: skip
+    rail = process(tmp_path, Faults(tmp_path), command=["/nowhere/worker"])
     with pytest.raises(RailError, match="/nowhere/worker: No such file"):
         rail.open(soon())
 

@@ -8,14 +8,20 @@ from pathlib import Path
 from gdrcheck import run
 from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.pairing.walk import PairWalk
+from tests.pairing.fleet import SMALL
 from tests.pairing.support import SECRET, Faults
 
 
 def main(directory: Path, node: str) -> None:
-    spec = run.load(directory / "run.json")
-    result = RendezvousResult.load(directory / "rendezvous.json")
-    command = Faults(directory).command
-    with PairWalk(spec, node, SECRET, result, directory / node, command=command) as walk:
+    with PairWalk(
+        run.load(directory / "run.json"),
+        node,
+        SECRET,
+        RendezvousResult.load(directory / "rendezvous.json"),
+        directory / node,
+        plan=lambda _: SMALL,
+        command=Faults(directory).command,
+    ) as walk:
         walk.finish()
 
 

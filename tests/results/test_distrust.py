@@ -17,7 +17,7 @@ from gdrcheck.results.console import text
 from gdrcheck.results.events import Case, EndEvent, PlanEvent, StartEvent
 from gdrcheck.results.incoming import read_node
 from gdrcheck.results.lists import Lists
-from gdrcheck.verbs.protocol import OPERATIONS
+from gdrcheck.transfer import OPERATIONS
 from tests import facts as builders
 from tests.node.support import RUN_ID, facts, profile, run_spec
 from tests.results.trees import Merged, NodeTree, port_down, seen, two_nodes, write_run

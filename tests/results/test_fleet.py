@@ -89,14 +89,14 @@ def test_profile_that_promises_too_little(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
-        ({"gpus": Gpus(count=8, model="H200")}, "to host memory only, not GPU memory"),
         ({"cross_rail": "required"}, "cross_rail: required"),
         ({"cross_rail": "absent"}, "cross_rail: absent"),
-        ({"factors": {"nic_limited": 0.99}}, "factors"),
-        ({"latency_limit_us": 5.0}, "latency"),
         ({"registration": "dmabuf"}, "no GPU is promised whose memory could be registered"),
         ({"matrix": "full"}, "no GPU is promised whose memory could be registered"),
-        ({"modes": "all"}, "modes: all"),
+        ({"modes": "all"}, "no GPU is promised whose memory could be registered or moved (modes"),
+        ({"pairs": "none", "factors": {"nic_limited": 0.99}}, "pairs: none, so nothing is moved"),
+        ({"pairs": "none", "latency_limit_us": 5.0}, "between nodes (latency_limit_us)"),
+        ({"pairs": "none", "transfers": {"atomics": True}}, "between nodes (transfers.atomics)"),
     ],
 )
 def test_promises_that_nothing_measures(
@@ -110,25 +110,29 @@ def test_promises_that_nothing_measures(
     assert part in (merged.result("promises_measured[soft]") or ("", ""))[1]
 
 
-def test_registration_is_measured_and_traffic_of_gpu_memory_is_not(tmp_path: Path) -> None:
-    two_nodes(tmp_path)
-    gpus = Gpus(count=1, model="H200")
-    promises = profile(gpus=gpus, registration="both", matrix="full")
-    spec = run_spec("node1", "node2", profiles={"soft": promises})
-    (tmp_path / "run.json").write_text(spec.model_dump_json())
-    merged = Merged(tmp_path, whole=False)
-    assert merged.verdict is Verdict.INCOMPLETE
-    _, message = merged.result("promises_measured[soft]") or ("", "")
-    assert message == (
-        "this release measures traffic between nodes from and to host memory only, not GPU memory "
-        "(gpus.count 1)"
+def test_what_is_measured_of_gpus_and_of_speed_is_no_empty_promise(tmp_path: Path) -> None:
+    promises = profile(
+        gpus=Gpus(count=1, model="H200"),
+        registration="both",
+        matrix="full",
+        modes="all",
+        factors={"nic_limited": 0.99},
+        latency_limit_us=5.0,
+        transfers={"atomics": True},
     )
+    write_run(tmp_path, run_spec("node1", "node2", profiles={"soft": promises}))
+    one, two = NodeTree(tmp_path, "node1"), NodeTree(tmp_path, "node2")
+    two.case("port[node2]")
+    one.both_ways("node2", promises=promises, gpu="gpu0")
+    merged = Merged(tmp_path)
+    assert merged.result("promises_measured[soft]") is None
+    assert merged.verdict is Verdict.PASS
 
 
 # Who judges each promise, or applies it to all transfers; those that nobody does are named above.
 JUDGED = {
-    "gpus": "gpu_present, cuda_starts; listed while no traffic of GPU memory is measured",
-    "registration": "gpu_memory_registers, gpu_memory_moves",
+    "gpus": "gpu_present, cuda_starts, and the modes of pingpong",
+    "registration": "gpu_memory_registers, gpu_memory_moves, and pingpong uses it",
     "matrix": "gpu_memory_registers",
     "rails": "device_present, port_rate, port_link_layer",
     "pairs": "pair_measured",
@@ -137,13 +141,17 @@ JUDGED = {
     "service_level": "all transfers use it",
     "pkey": "port_partition, and all transfers use it",
     "path_mtu": "port_mtu, and all transfers use it",
+    "modes": "latency, bandwidth and those beside them",
+    "transfers": "pingpong, pingpong_far",
+    "factors": "bandwidth, bandwidth_both_ways, bandwidth_all_rails",
+    "latency_limit_us": "latency",
     "expect": "each key by a check of its own",
     "waivers": "waiver_current",
 }
 
 
 def test_no_key_of_a_profile_is_promised_without_being_judged_or_listed() -> None:
-    listed = {"cross_rail", "modes", "factors", "latency_limit_us"}
+    listed = {"cross_rail"}
     assert set(Profile.model_fields) == listed | set(JUDGED)
     rules = (PACKAGE_ROOT / "gdrcheck/rules").glob("*.py")
     text = "".join(path.read_text() for path in rules)

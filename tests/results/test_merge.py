@@ -229,7 +229,7 @@ def test_a_pair_that_two_nodes_claim_is_an_error(tmp_path: Path) -> None:
     one, two = two_nodes(tmp_path)
     two.pair("node1/rxe0", "node2/rxe0", Outcome.FAILED)
     merged = Merged(tmp_path)
-    claimed = "data_exchange[node1/rxe0 -> node2/rxe0, host-host, SEND]"
+    claimed = "pingpong[node1/rxe0 -> node2/rxe0, host-host, SEND]"
     assert merged.result(claimed) is None
     assert claimed in merged.cases["results_readable[node2]"].result[0].text
     assert merged.result("every_node_reported[node1]") is None

@@ -12,8 +12,10 @@ from junitparser import JUnitXml
 from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Outcome, Verdict
+from gdrcheck.pairing.items import items
 from gdrcheck.pairing.messages import ClockOffset, NodeState, RailInfo
 from gdrcheck.pairing.rendezvous import RendezvousResult
+from gdrcheck.profile import Profile
 from gdrcheck.results.events import (
     Case,
     EndEvent,
@@ -31,8 +33,7 @@ from gdrcheck.results.owed import owed_cases
 from gdrcheck.results.states import SeenState, SeenStates
 from gdrcheck.results.summary import Summary
 from gdrcheck.run import RunSpec
-from gdrcheck.verbs.protocol import OPERATIONS
-from tests.node.support import RUN_ID, facts, run_spec
+from tests.node.support import RUN_ID, facts, profile, run_spec
 
 WHEN = datetime(2026, 1, 2, 3, 4, 10, tzinfo=UTC)
 
@@ -150,12 +151,14 @@ class NodeTree:
         sink: str,
         outcome: Outcome = Outcome.PASSED,
         *,
+        check: str = "pingpong",
+        mode: str = "host-host",
         operation: str = "SEND",
         code: str = "PAIR-DATA-CORRUPT",
         blocked_by: str | None = None,
     ) -> str:
         """A pair case ``source`` to ``sink`` (places like node1/rxe0); returns its name."""
-        id_ = f"data_exchange[{source} -> {sink}, host-host, {operation}]"
+        id_ = f"{check}[{source} -> {sink}, {mode}, {operation}]"
         place = place_of(source, sink)
         found: tuple[Finding, ...] = ()
         if outcome is Outcome.FAILED:
@@ -167,11 +170,18 @@ class NodeTree:
         )
         return id_
 
-    def both_ways(self, other: str, nic: str = "rxe0") -> None:
-        """Passed pair cases with ``other``: every operation in both directions."""
-        for operation in OPERATIONS:
-            self.pair(f"{self.node}/{nic}", f"{other}/{nic}", operation=operation)
-            self.pair(f"{other}/{nic}", f"{self.node}/{nic}", operation=operation)
+    def both_ways(
+        self, other: str, nic: str = "rxe0", promises: Profile | None = None, gpu: str = ""
+    ) -> None:
+        """Passed pair cases with ``other``: everything that a rail owes in both directions."""
+        promised = promises or profile()
+        ends = {"out": (self.node, other), "in": (other, self.node)}
+        for item in items(promised, promised, gpus=bool(gpu)):
+            for direction in item.directions:
+                source, sink = (
+                    f"{node}/{gpu}/{nic}" if gpu else f"{node}/{nic}" for node in ends[direction]
+                )
+                self.pair(source, sink, check=item.check, mode=item.mode, operation=item.operation)
 
     def rendezvous(
         self,
@@ -193,8 +203,9 @@ class NodeTree:
 
 def place_of(source: str, sink: str) -> Where:
     """The Where of a pair case: the source's place, with the other node as the peer."""
-    node, _, nic = source.partition("/")
-    return Where(node=node, nic=nic or None, peer=sink.partition("/")[0])
+    node, *device = source.split("/")
+    gpu, nic = device if len(device) > 1 else (None, *device, None)[:2]
+    return Where(node=node, gpu=gpu, nic=nic, peer=sink.partition("/")[0])
 
 
 def port_down(node: str = "node1", nic: str = "rxe0") -> Finding:

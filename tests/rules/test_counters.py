@@ -321,3 +321,15 @@ def test_a_name_means_the_same_in_every_table() -> None:
     names = [name for table in tables for name in table]
     assert len(names) == len(set(names))
     assert not set(names) & {counter_limits.LINK_DOWNED, *counter_limits.MUST_STAND}
+
+
+def test_one_packet_in_a_hundred_lost_by_rxe_is_a_finding_though_all_data_was_right() -> None:
+    """What a short run of the lab over ``tc netem loss 1%`` counts: 40 MB in packets of 1 KiB."""
+    lost = 400
+    before = {**RXE, "rcvd_seq_err": 0, "out_of_seq_request": 0}
+    counted = run(
+        before, gb=0.16, completer_retry_err=3, rcvd_seq_err=lost, out_of_seq_request=lost
+    )
+    finding = found(counted)
+    assert finding.code == "PORT-ERROR-RATE"
+    assert f"rcvd_seq_err +{lost}" in finding.observed

@@ -8,15 +8,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from gdrcheck.pattern import Bytes, Pattern
+from gdrcheck.transfer import RegionKey
+from gdrcheck.verbs.buffer import HostBuffer, HostPayload
 from gdrcheck.verbs.exchange import Exchange
-from gdrcheck.verbs.link import Completion, Verb
+from gdrcheck.verbs.link import Completion, Place, Target, Verb
 from gdrcheck.verbs.protocol import Arm, ExchangeResult
 from gdrcheck.verbs.waiting import post_greeting_receive
 
 PAYLOAD_BYTES = 1 << 16
+
+Posted = tuple[int, Place | None]
+
+
+def _payload() -> HostPayload:
+    return HostPayload(HostBuffer(PAYLOAD_BYTES), Pattern(PAYLOAD_BYTES))
 
 
 @dataclass
@@ -27,21 +33,28 @@ class SimulatedLink:
     ``error_after``: the operation with this number completes with RETRY_EXC_ERR.
     """
 
-    payload: Bytes = field(default_factory=lambda: np.zeros(PAYLOAD_BYTES, dtype=np.uint8))
+    memory: HostPayload = field(default_factory=_payload)
     peer: SimulatedLink | None = None
     tamper: Callable[[SimulatedLink, int, int], None] | None = None
-    damage: str | None = None
+    # What an atomic operation finds is spoiled by so much.
+    misread: int = 0
     dead_after: int | None = None
     error_after: int | None = None
     posted: int = 0
-    receives: deque[tuple[int, int, int]] = field(default_factory=deque)
-    arrived: deque[Callable[[tuple[int, int, int]], None]] = field(default_factory=deque)
+    receives: deque[Posted] = field(default_factory=deque)
+    arrived: deque[Callable[[Posted], None]] = field(default_factory=deque)
     completions: deque[Completion] = field(default_factory=deque)
 
-    def post_receive(self, work_id: int, start: int, length: int) -> None:
-        self.receives.append((work_id, start, length))
+    def payload(self, key: RegionKey) -> HostPayload:
+        assert key.memory == "host"
+        return self.memory
 
-    def post(self, work_id: int, verb: Verb, start: int, length: int, immediate: int) -> None:
+    def post_receive(self, work_id: int, place: Place | None) -> None:
+        self.receives.append((work_id, place))
+
+    def post(
+        self, work_id: int, verb: Verb, place: Place | None, target: Target | None, immediate: int
+    ) -> None:
         assert self.peer is not None
         self.posted += 1
         if self.dead_after is not None and self.posted > self.dead_after:
@@ -49,10 +62,16 @@ class SimulatedLink:
         if self.error_after == self.posted:
             self.completions.append(Completion(work_id, "RETRY_EXC_ERR", 0x81, 0))
             return
-        if verb == "READ":
-            self._place(start, self.peer.payload[start : start + length].copy())
+        if target is None:
+            self.peer._take_in(verb, self._bytes(place), None, immediate)
+        elif verb == "READ":
+            assert place is not None
+            there = Place(target.key, target.offset, place.length)
+            self._put(place.offset, self.peer._bytes(there))
+        elif verb in ("FETCH_ADD", "CMP_SWAP"):
+            self._reckon(verb, place, target)
         else:
-            self.peer._take_in(verb, self.payload[start : start + length].copy(), start, immediate)
+            self.peer._take_in(verb, self._bytes(place), target.offset, immediate)
         self.completions.append(Completion(work_id, "SUCCESS", 0, 0))
 
     def poll(self, wait_s: float = 0) -> Completion | None:
@@ -62,26 +81,45 @@ class SimulatedLink:
             self.arrived.popleft()(self.receives.popleft())
         return self.completions.popleft() if self.completions else None
 
-    def guard_damage(self) -> str | None:
-        return self.damage
+    def _bytes(self, place: Place | None) -> Bytes:
+        start, length = (place.offset, place.length) if place else (0, 0)
+        return self.memory.view[start : start + length].copy()
 
-    def _take_in(self, verb: Verb, data: Bytes, start: int, immediate: int) -> None:
-        if verb == "WRITE_WITH_IMM":
-            self._place(start, data)
+    def _take_in(self, verb: Verb, data: Bytes, offset: int | None, immediate: int) -> None:
+        if offset is not None:
+            self._put(offset, data)
+            if verb == "WRITE":
+                return
 
-        def receive(posted: tuple[int, int, int]) -> None:
-            work_id, place, length = posted
-            if verb == "SEND":
-                assert len(data) <= length
-                self._place(place, data)
-            self.completions.append(Completion(work_id, "SUCCESS", 0, immediate))
+        def receive(posted: Posted) -> None:
+            work_id, place = posted
+            if offset is None and len(data):
+                assert place is not None
+                assert len(data) <= place.length
+                self._put(place.offset, data)
+            told = immediate if verb != "SEND" else 0
+            self.completions.append(Completion(work_id, "SUCCESS", 0, told))
 
         self.arrived.append(receive)
 
-    def _place(self, start: int, data: Bytes) -> None:
-        self.payload[start : start + len(data)] = data
+    def _reckon(self, verb: Verb, place: Place | None, target: Target) -> None:
+        assert place is not None
+        assert self.peer is not None
+        word = self.peer.memory.view[target.offset : target.offset + 8].view("<u8")
+        found = int(word[0])
+        brought = self.memory.view[place.offset : place.offset + 8].view("<u8")
+        brought[0] = (found + self.misread) % (1 << 64)
+        new = word.copy()
+        if verb == "FETCH_ADD":
+            new[0] = (found + target.operand) % (1 << 64)
+        elif found == target.compare:
+            new[0] = target.operand
+        self.peer._put(target.offset, new.view("u1"))
+
+    def _put(self, offset: int, data: Bytes) -> None:
+        self.memory.view[offset : offset + len(data)] = data
         if self.tamper is not None:
-            self.tamper(self, start, len(data))
+            self.tamper(self, offset, len(data))
 
 
 def linked() -> tuple[SimulatedLink, SimulatedLink]:
@@ -102,13 +140,7 @@ def exchange(
     """Run both ends; the results of source and sink."""
 
     def run(end: int) -> ExchangeResult:
-        return Exchange(
-            links[end],
-            Pattern(PAYLOAD_BYTES),
-            plans[end],
-            source_id=77,
-            completion_s=completion_s,
-        ).run()
+        return Exchange(links[end], plans[end], source_id=77, completion_s=completion_s).run()
 
     with ThreadPoolExecutor(2) as pool:
         source = pool.submit(run, 0)

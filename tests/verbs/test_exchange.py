@@ -7,44 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdrcheck.pattern import Key, Pattern
-from gdrcheck.verbs.errors import VerbsError
-from gdrcheck.verbs.exchange import START_OFFSETS, validate_plan
-from gdrcheck.verbs.protocol import DEADLINE, OPERATIONS, Arm, Flip, Operation
+from gdrcheck.transfer import ATOMICS, OPERATIONS, Operation
+from gdrcheck.verbs.messages import FIRST_OFFSET
+from gdrcheck.verbs.protocol import DEADLINE, Flip
+from tests.verbs.plans import ALL, HOST, SIZES, plans, sizes_of
 from tests.verbs.simulated import PAYLOAD_BYTES, SimulatedLink, exchange, linked
 
-SIZES = (1, 2, 7, 8, 63, 64, 65, 1023, 1024, 1025, 4097)
-OTHER = {"source": "sink", "sink": "source"}
 
-
-def plans(
-    operation: Operation, *, sizes: tuple[int, ...] = SIZES, **changes: object
-) -> tuple[Arm, Arm]:
-    common = {
-        "operation": operation,
-        "sizes_bytes": sizes,
-        "iterations": 3,
-        "run_tag": 42,
-        "direction": 1,
-        **changes,
-    }
-    return (
-        Arm.model_validate({**common, "role": "source"}),
-        Arm.model_validate({**common, "role": "sink"}),
-    )
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", ALL)
 def test_every_message_is_verified_and_the_pair_can_be_used_again(operation: Operation) -> None:
     links = linked()
-    for following in OPERATIONS:
-        for name in (operation, following):
-            source, sink = exchange(links, plans(name))
-            assert sink.completed
-            assert source.completed
-            assert [(s.size_bytes, s.iterations_verified) for s in sink.sizes] == [
-                (size, 3) for size in SIZES
-            ]
-            assert source.sizes == sink.sizes
+    for name in (operation, *(other for other in ALL if other != operation), operation):
+        source, sink = exchange(links, plans(name, iterations=1))
+        assert sink.completed
+        assert source.completed
+        assert [(s.size_bytes, s.iterations_verified) for s in sink.sizes] == [
+            (size, len(HOST)) for size in sizes_of(name)
+        ]
+        assert source.sizes == sink.sizes
+        assert sink.mismatch_variant is None
 
 
 @settings(max_examples=30, deadline=None)
@@ -59,18 +40,43 @@ def test_a_byte_that_the_source_flips_is_found(operation: Operation, data: st.Da
     assert sink.mismatch is not None
     assert (sink.mismatch.first_bad_offset, sink.mismatch.bad_bytes) == (offset, 1)
     assert (sink.mismatch_size_bytes, sink.mismatch_iteration) == (size, iteration)
+    assert sink.mismatch_variant == HOST[0]
+    assert sink.verdicts_differ is None
     assert not source.completed
     assert source.stopped_by_peer
     assert source.mismatch is None
+    # It stands for a byte that was spoiled on the way.
+    assert source.source_changed is None
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("place", [-1, 0, 100])
+def test_a_source_whose_own_memory_changed_says_so(operation: Operation) -> None:
+    links = linked()
+    memory = links[0].memory
+    fill = memory.fill
+
+    def spoiled(key: Key, offset: int, length: int, start: int) -> None:
+        fill(key, offset, length, start)
+        if length == 1024:
+            memory.flip(offset + 1000)
+
+    memory.fill = spoiled  # type: ignore[method-assign]
+    source, sink = exchange(links, plans(operation))
+    assert sink.mismatch is not None
+    assert sink.mismatch.first_bad_offset == 1000
+    assert source.source_changed is not None
+    assert "1 bytes wrong, the first at offset 1000" in source.source_changed
+    assert "(size 1024 B, iteration 0)" in source.source_changed
+
+
+@pytest.mark.parametrize("operation", ALL)
+@pytest.mark.parametrize("place", [-127, -1, 0, 100])
 def test_a_byte_beside_the_message_is_found(operation: Operation, place: int) -> None:
+    wanted = sizes_of(operation)[-1]
+
     def spoil(link: SimulatedLink, start: int, length: int) -> None:
-        at = start + place if place < 0 else start + length + place
-        if length == 64 and at >= 0:
-            link.payload[at] ^= 0x10
+        if length == wanted:
+            link.memory.flip(start + place if place < 0 else start + length + place)
 
     links = linked()
     links[1].tamper = spoil
@@ -78,37 +84,78 @@ def test_a_byte_beside_the_message_is_found(operation: Operation, place: int) ->
     assert not sink.completed
     assert sink.guard_broken is not None
     assert ("before" if place < 0 else "behind") in sink.guard_broken
-    assert "size 64 B" in sink.guard_broken
+    assert f"size {wanted} B" in sink.guard_broken
+    assert sink.mismatch is None
     assert source.stopped_by_peer
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_damaged_guards_are_told(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", ALL)
+def test_damaged_guards_are_told_once(operation: Operation) -> None:
     links = linked()
-    links[1].damage = "guard after the payload: 1 bytes changed"
-    _, sink = exchange(links, plans(operation))
+
+    def spoil(link: SimulatedLink, _start: int, _length: int) -> None:
+        link.tamper = None
+        guard = link.memory._buffer._all
+        guard[len(guard) - 1] ^= 1
+
+    links[1].tamper = spoil
+    source, sink = exchange(links, plans(operation))
     assert not sink.completed
-    assert sink.guard_broken == links[1].damage
+    assert sink.guard_broken is not None
+    assert "guard after the payload: 1 bytes changed" in sink.guard_broken
+    assert source.stopped_by_peer
+    fresh = linked()
+    fresh[1].memory = links[1].memory
+    assert exchange(fresh, plans(operation))[1].completed
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_data_that_never_arrives_looks_like_poison(operation: Operation) -> None:
     def lose(link: SimulatedLink, start: int, length: int) -> None:
         if length == 4097:
-            stale = before[start : start + length]
-            link.payload[start : start + length] = stale
+            stale = before[FIRST_OFFSET : FIRST_OFFSET + length]
+            link.memory.view[start : start + length] = stale
 
     links = linked()
     sequence = 3 * SIZES.index(4097)
-    before = links[1].payload.copy()
-    Pattern(PAYLOAD_BYTES).poison(before, Key(42, sequence, 1, 77))
+    # That message begins at this place of the stream.
+    source_shift = (0, 1, 63)[SIZES.index(4097) % 3]
+    before = links[1].memory.view.copy()
+    message = before[FIRST_OFFSET : FIRST_OFFSET + 4097]
+    Pattern(PAYLOAD_BYTES).poison(message, Key(42, sequence, 1, 77), FIRST_OFFSET + source_shift)
     links[1].tamper = lose
     _, sink = exchange(links, plans(operation))
     assert sink.mismatch is not None
     assert (sink.mismatch.looks_like, sink.mismatch.bad_bytes) == ("poison", 4097)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", ATOMICS)
+def test_a_wrong_fetched_value_is_the_sources_to_tell(operation: Operation) -> None:
+    links = linked()
+    links[0].misread = 1
+    source, sink = exchange(links, plans(operation))
+    assert not source.completed
+    assert source.completion_error is not None
+    assert source.completion_error.status == "PROTOCOL"
+    assert source.completion_error.operation == "fetched value"
+    assert sink.mismatch is None
+    assert not sink.completed
+    assert sink.stopped_by_peer
+
+
+@pytest.mark.parametrize("operation", ATOMICS)
+def test_an_atomic_operation_that_did_nothing_is_found_by_the_sink(operation: Operation) -> None:
+    def undo(link: SimulatedLink, start: int, length: int) -> None:
+        link.memory.view[start : start + length] ^= 0xFF
+
+    links = linked()
+    links[1].tamper = undo
+    _, sink = exchange(links, plans(operation))
+    assert sink.mismatch is not None
+    assert (sink.mismatch.looks_like, sink.mismatch.bad_bytes) == ("poison", 8)
+
+
+@pytest.mark.parametrize("operation", ALL)
 @pytest.mark.parametrize("dead", [0, 1])
 @pytest.mark.parametrize("after", [0, 1, 5])
 def test_silence_ends_at_the_deadline(operation: Operation, dead: int, after: int) -> None:
@@ -121,7 +168,7 @@ def test_silence_ends_at_the_deadline(operation: Operation, dead: int, after: in
     assert all(error is None or error.status == DEADLINE for error in errors)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", ALL)
 @pytest.mark.parametrize("end", [0, 1])
 def test_a_completion_error_is_in_the_result(operation: Operation, end: int) -> None:
     links = linked()
@@ -131,12 +178,21 @@ def test_a_completion_error_is_in_the_result(operation: Operation, end: int) -> 
     assert not results[end].completed
     assert error is not None
     assert (error.status, error.vendor_error) == ("RETRY_EXC_ERR", 0x81)
-    assert error.size_bytes == 1
+    assert error.size_bytes == sizes_of(operation)[0]
+    assert results[end].mismatch_variant == HOST[0]
     assert not results[1 - end].completed
 
 
 @pytest.mark.parametrize(
-    "change", [{"sizes": (1, 2)}, {"iterations": 4}, {"run_tag": 43}, {"direction": 0}]
+    "change",
+    [
+        {"sizes": (1, 2)},
+        {"iterations": 4},
+        {"run_tag": 43},
+        {"direction": 0},
+        {"variants": HOST[::-1]},
+        {"far": True},
+    ],
 )
 def test_ends_with_different_plans_refuse_each_other(change: dict[str, object]) -> None:
     source = plans("SEND")[0]
@@ -151,22 +207,3 @@ def test_two_sources_refuse_each_other() -> None:
     source, _ = plans("SEND")
     for result in exchange(linked(), (source, source), completion_s=0.5):
         assert not result.completed
-
-
-def test_messages_start_at_all_offsets() -> None:
-    assert set(START_OFFSETS) == {0, 1, 63}
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"sizes": (1, PAYLOAD_BYTES)}, str(PAYLOAD_BYTES)),
-        ({"sizes": (0,)}, "0 to 0"),
-        ({"flip": Flip(size_bytes=3, iteration=0, offset=0)}, "size_bytes=3"),
-        ({"flip": Flip(size_bytes=64, iteration=3, offset=0)}, "iteration=3"),
-        ({"flip": Flip(size_bytes=64, iteration=0, offset=64)}, "offset=64"),
-    ],
-)
-def test_an_impossible_plan_is_refused(changes: dict[str, object], named: str) -> None:
-    with pytest.raises(VerbsError, match=named):
-        validate_plan(plans("SEND", **changes)[0], PAYLOAD_BYTES)  # type: ignore[arg-type]

@@ -11,22 +11,32 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from gdrcheck.mismatch import Mismatch
+from gdrcheck.transfer import RegionKey, Variant
 from gdrcheck.verbs import protocol
 from gdrcheck.verbs.errors import status_name
 
+HOST = RegionKey(memory="host", method="host")
+GPU = RegionKey(memory="gpu", method="dmabuf", relaxed=True)
+VARIANT = Variant(source=GPU, sink=HOST)
 INFO = protocol.EndpointInfo(
-    qpn=17,
-    psn=0xABCDEF,
+    queue_pairs=(protocol.QueuePairInfo(qpn=17, psn=0xABCDEF),),
+    regions=(
+        protocol.RemoteRegion(
+            key=HOST, address=(1 << 64) - 4096, rkey=(1 << 32) - 1, length_bytes=1 << 21
+        ),
+        protocol.RemoteRegion(key=GPU, address=4096, rkey=7, length_bytes=1 << 21),
+    ),
     gid="::ffff:10.77.2.1",
+    gid_index=3,
+    gid_type="RoCE v2",
     lid=0,
     link_layer="ethernet",
     mtu=4096,
-    payload_address=(1 << 64) - 4096,
-    payload_rkey=(1 << 32) - 1,
-    payload_bytes=1 << 21,
 )
 REQUESTS: tuple[protocol.Request, ...] = (
     protocol.Open(device="rxe0"),
+    protocol.OpenGpu(gpu=protocol.GpuChoice(slot="0000:24:00.0"), methods=("dmabuf",)),
+    protocol.PortState(),
     protocol.CreateQp(),
     protocol.Connect(remote=INFO),
     protocol.Arm(
@@ -34,18 +44,21 @@ REQUESTS: tuple[protocol.Request, ...] = (
         role="sink",
         sizes_bytes=(1, 2),
         iterations=3,
+        variants=(VARIANT,),
         run_tag=(1 << 64) - 1,
         direction=1,
         flip=protocol.Flip(size_bytes=2, iteration=0, offset=1),
     ),
     protocol.Go(),
-    protocol.Timed(kind="latency", role="source", size_bytes=64, iterations=500),
+    protocol.Timed(kind="latency", role="source", variant=VARIANT, size_bytes=64, iterations=500),
+    protocol.Staged(role="sink", variant=VARIANT, size_bytes=64, iterations=5, run_tag=1),
     protocol.CloseQp(),
     protocol.Close(),
 )
 RESULT = protocol.ExchangeResult(
     sizes=(protocol.VerifiedSize(size_bytes=1, iterations_verified=3),),
     completed=False,
+    mismatch_variant=VARIANT,
     mismatch=Mismatch(
         first_bad_offset=0,
         bad_bytes=1,
@@ -105,11 +118,33 @@ def test_a_reply_to_something_else_is_refused(line: bytes) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"qpn": 1 << 24}, {"gid": "rm -rf"}, {"mtu": 1500}, {"link_layer": "x"}, {"more": 1}],
+    [
+        {"queue_pairs": [{"qpn": 1 << 24, "psn": 0}]},
+        {"queue_pairs": []},
+        {"regions": [{"key": HOST, "address": 0, "rkey": 1 << 32, "length_bytes": 1}]},
+        {"regions": [{"key": HOST, "address": 0, "rkey": 1, "length_bytes": 0}]},
+        {"regions": []},
+        {"gid": "rm -rf"},
+        {"mtu": 1500},
+        {"link_layer": "x"},
+        {"more": 1},
+    ],
 )
 def test_a_peers_endpoint_is_checked(change: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         protocol.EndpointInfo.model_validate({**INFO.model_dump(), **change})
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-1", "0"])
+def test_a_peers_number_is_a_number(value: str) -> None:
+    said = '{"kind": "bandwidth", "size_bytes": 1, "iterations": 1, "completed": true, "gbps": %s}'
+    protocol.TimedResult.model_validate_json(said % "1.5")
+    with pytest.raises(ValidationError):
+        protocol.TimedResult.model_validate_json(said % value)
+    way = '{"median_us": 1, "gbps": %s}'
+    protocol.StagedWay.model_validate_json(way % "1.5")
+    with pytest.raises(ValidationError):
+        protocol.StagedWay.model_validate_json(way % value)
 
 
 def test_parents_need_neither_pyverbs_nor_numpy() -> None:

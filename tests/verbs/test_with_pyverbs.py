@@ -13,11 +13,12 @@ import pytest
 
 pytest.importorskip("pyverbs.device", reason="python3-pyverbs is not there for this Python")
 
-from gdrcheck.verbs import compat, protocol
+from gdrcheck.memory.worker import serve
+from gdrcheck.transfer import RegionKey, Variant
+from gdrcheck.verbs import compat, protocol, queue_pair
 from gdrcheck.verbs.device import device_names, open_device
 from gdrcheck.verbs.errors import VerbsError, status_name
 from gdrcheck.verbs.memory import Access
-from gdrcheck.verbs.worker import serve
 
 NO_RDMA = not Path("/sys/class/infiniband").exists()
 
@@ -38,6 +39,7 @@ def test_our_numbers_are_those_of_the_library() -> None:
     assert theirs["IBV_WC_RETRY_EXC_ERR"] == 12
     for name, number in theirs.items():
         assert status_name(number) == name.removeprefix("IBV_WC_")
+    assert int(compat.enums.ibv_wc_flags.IBV_WC_WITH_IMM) == queue_pair._WITH_IMM
     for flag in Access:
         assert flag == getattr(compat.enums.ibv_access_flags, f"IBV_ACCESS_{flag.name}")
 
@@ -71,16 +73,14 @@ def replies(*lines: bytes) -> list[bytes]:
     return out.getvalue().splitlines(keepends=True)
 
 
+HOST = RegionKey(memory="host", method="host")
 INFO = protocol.EndpointInfo(
-    qpn=1,
-    psn=1,
+    queue_pairs=(protocol.QueuePairInfo(qpn=1, psn=1),),
+    regions=(protocol.RemoteRegion(key=HOST, address=0, rkey=0, length_bytes=1),),
     gid="::1",
     lid=0,
     link_layer="ethernet",
     mtu=1024,
-    payload_address=0,
-    payload_rkey=0,
-    payload_bytes=1,
 )
 
 
@@ -88,11 +88,18 @@ INFO = protocol.EndpointInfo(
     ("request_", "reason"),
     [
         (protocol.CreateQp(), "no device is open"),
-        (protocol.Connect(remote=INFO), "no queue pair to connect"),
-        (protocol.Go(), "there is no queue pair"),
+        (protocol.PortState(), "no device is open"),
+        (protocol.Connect(remote=INFO), "no queue pairs to connect"),
+        (protocol.Go(), "there are no queue pairs"),
         (
-            protocol.Timed(kind="latency", role="sink", size_bytes=1, iterations=1),
-            "there is no queue pair",
+            protocol.Timed(
+                kind="latency",
+                role="sink",
+                variant=Variant(source=HOST, sink=HOST),
+                size_bytes=1,
+                iterations=1,
+            ),
+            "there are no queue pairs",
         ),
     ],
 )
@@ -115,7 +122,7 @@ def test_garbage_is_answered_and_not_the_end() -> None:
 
 def test_the_process_ends_with_its_stdin_and_keeps_stdout_for_replies() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gdrcheck.verbs.worker"],
+        [sys.executable, "-m", "gdrcheck.memory.worker"],
         input=protocol.encode_request(1, protocol.Close()),
         capture_output=True,
         timeout=60,
