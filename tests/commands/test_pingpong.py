@@ -17,21 +17,25 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gdrcheck.commands.pingpong.reach import channel_to
 from gdrcheck.commands.pingpong.token import CALLER, LISTENER, identity
-from gdrcheck.facts import Facts
+from gdrcheck.facts import Facts, Unreadable
+from gdrcheck.outcome import PeerError
 from gdrcheck.pairing.hand_messages import End, Greeted, Greeting
 from gdrcheck.pairing.listener import Listener
 from gdrcheck.pairing.messages import RailInfo
 from gdrcheck.schemas import schema_text
 from tests import facts as build
-from tests.commands.support import run
 from tests.pairing.support import LOOPBACK, PATIENCE_S, Faults, free_ports, in_thread
 
 TOKEN = "a-token-of-the-tests-0123456789"
 ROOT = Path(__file__).resolve().parents[2]
 ROCE = build.port(
     link_layer="ethernet",
-    gids=({"index": 3, "gid": "::ffff:10.0.0.1", "type": "RoCE v2", "netdev": "ens1"},),
+    gids=tuple(
+        {"index": index, "gid": f"::ffff:10.0.0.{index}", "type": "RoCE v2", "netdev": "ens1"}
+        for index in (3, 5, 7)
+    ),
 )
 QUICK = ("-s", "1,4096", "-n", "2", "--timeout", "60")
 
@@ -181,10 +185,21 @@ def test_a_token_that_was_given_is_not_printed(ends: Ends) -> None:
         ends.call(*QUICK, "--modes", "host-host")
         listener.end()
     assert TOKEN not in listener.err
+    assert "on the other machine, with the same token:" in listener.err
+    assert f"  gdrcheck pingpong node2 -p {ends.port}" in listener.err.splitlines()
+
+
+def test_the_listener_says_what_the_caller_is_at(ends: Ends) -> None:
+    with ends.listener() as listener:
+        caller = ends.call(*QUICK, "--modes", "host-host,gpu-gpu", "--operations", "WRITE,READ")
+        listener.end()
+    assert caller.code == 0, caller.err
+    told = [line for line in listener.err.splitlines() if line.endswith("measured")]
+    assert told == ["host-host is measured", "gpu-gpu is measured"]
 
 
 def test_the_caller_says_for_both_ends_how_it_is_marked(ends: Ends) -> None:
-    options = ("-T", "106", "-m", "1024", "-q", "2", "--modes", "host-host", "-x", "5")
+    options = ("-T", "0x6a", "-m", "1024", "-q", "2", "--modes", "host-host", "-x", "5")
     with ends.listener("-x", "7") as listener:
         assert ends.call(*QUICK, *options).code == 0
         listener.end()
@@ -331,6 +346,7 @@ def test_a_port_that_is_down_is_found_before_anybody_is_called(ends: Ends) -> No
     caller = ends.call(*QUICK, "-d", "here")
     assert caller.code == 1
     assert "PORT-NOT-ACTIVE at node1/here" in caller.out
+    assert "no GPU memory (gpu0 was not tried: the NIC comes first)" in caller.out
     assert "calling" not in caller.err
 
 
@@ -350,6 +366,60 @@ def test_nobody_listens_is_incomplete_within_the_time(ends: Ends) -> None:
     caller = ends.call("--timeout", "10")
     assert caller.code == 2
     assert f"no channel to {LOOPBACK} port {ends.port}" in caller.out
+
+
+def test_nobody_listens_is_json_as_well(ends: Ends) -> None:
+    caller = ends.call("--timeout", "10", "--json")
+    report = json.loads(caller.out)
+    jsonschema.validate(report, json.loads(schema_text("pingpong")))
+    assert (caller.code, report["verdict"], report["listener"]) == (2, "INCOMPLETE", None)
+    assert f"no channel to {LOOPBACK} port {ends.port}" in report["not_measured"][0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_a_call_that_nobody_answers(ends: Ends, number: int) -> None:
+    # Without it the call would go on for longer than the test waits.
+    patient = ("--timeout", "80000", "--time-scale", "100")
+    with ends.started(ends.here, LOOPBACK, "--node", "node1", *patient) as caller:
+        caller.wait_for("calling ")
+        caller.signal(number)
+        caller.end()
+    assert (caller.code, caller.out) == (130, "")
+    assert caller.err.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in caller.err
+
+
+def test_a_name_of_several_addresses_is_tried_at_each(ends: Ends) -> None:
+    def answer() -> None:
+        channel = listener.accept(None, "pair", PATIENCE_S)
+        assert channel is not None
+        channel.close()
+
+    nowhere, who = "127.0.0.77", identity(TOKEN, LISTENER)
+    with Listener(who, LOOPBACK, ends.port, (CALLER,)) as listener, in_thread(answer):
+        addresses = (nowhere, LOOPBACK)
+        channel_to(addresses, ends.port, identity(TOKEN, CALLER), LISTENER, PATIENCE_S).close()
+    with pytest.raises(PeerError, match=f"{nowhere} .*{LOOPBACK} "):
+        channel_to(addresses, ends.port, identity(TOKEN, CALLER), LISTENER, 0.1)
+
+
+def test_a_gid_that_is_not_there_is_wrong_input(ends: Ends) -> None:
+    caller = ends.call(*QUICK, "-x", "77")
+    assert (caller.code, caller.out) == (2, "")
+    assert caller.err.splitlines()[-1] == (
+        "-x 77: here port 1 has no such entry; there are: 3 (10.0.0.3, RoCE v2), "
+        "5 (10.0.0.5, RoCE v2), 7 (10.0.0.7, RoCE v2)"
+    )
+
+
+def test_a_gid_that_only_libibverbs_misses_is_wrong_input_as_well(ends: Ends) -> None:
+    hidden = ROCE.model_copy(update={"gids": Unreadable(unreadable="denied")})
+    devices = (build.rdma_device("here", ports=(hidden,)),)
+    ends.save(ends.here, machine("here").model_copy(update={"rdma_devices": devices}))
+    ends.fault(ends.here, "open", "step choose a GID", always=True)
+    caller = ends.call(*QUICK, "-d", "here", "-x", "77")
+    assert (caller.code, caller.out) == (2, "")
+    assert caller.err.splitlines()[-1].startswith("-x 77: here port 1: ")
 
 
 def test_no_caller_is_no_success(ends: Ends) -> None:
@@ -426,59 +496,3 @@ def test_a_listener_that_takes_the_callers_name_is_refused(ends: Ends) -> None:
     assert caller.code == 2
     assert "the listener calls itself node1" in caller.out
     assert "\x1b" not in caller.out + caller.err
-
-
-# --- wrong input --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("argv", "said"),
-    [
-        (("pingpong", "node2"), "no token: set GDRCHECK_TOKEN"),
-        (("pingpong", "--listen", "-n", "3", "--numbers"), "--iterations is for the caller"),
-        (("pingpong", "node2", "--timeout", "5"), "a caller needs 10 seconds"),
-        (("pingpong", "node2", "--keep"), "--keep is for a listener"),
-        (("pingpong", "node2", "--gpu", "none", "--modes", "gpu-gpu"), "--gpu none leaves"),
-        (("pingpong", "node2", "--token-file", "/nowhere"), "--token-file /nowhere: No such file"),
-    ],
-)
-def test_what_contradicts_itself_is_one_line_and_exit_code_2(
-    argv: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("GDRCHECK_TOKEN", raising=False)
-    done = run(*argv)
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
-    assert "Traceback" not in done.err
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        (),
-        ("node2", "--listen"),
-        ("node2", "-s", "0"),
-        ("node2", "-s", "17M"),
-        ("node2", "-s", "64KiB"),
-        ("node2", "-n", "0"),
-        ("node2", "-m", "9000"),
-        ("node2", "-T", "256"),
-        ("node2", "-i", "0"),
-        ("node2", "--modes", "gpu-cpu"),
-        ("node2", "--operations", "WRIT"),
-        ("node2", "-d", "../mlx5_0"),
-        ("node2", "--timeout", "0"),
-        ("node2", "--timeout", "nan"),
-    ],
-)
-def test_wrong_use_is_exit_code_2(argv: tuple[str, ...]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run("pingpong", *argv)
-
-
-@pytest.mark.parametrize("token", ["short", "white space in the middle of it", "x" * 2000])
-def test_a_token_that_is_none_is_refused(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GDRCHECK_TOKEN", token)
-    done = run("pingpong", "node2")
-    assert done.code == 2
-    assert done.err.startswith("GDRCHECK_TOKEN: ")

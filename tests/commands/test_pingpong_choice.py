@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from gdrcheck.commands.pingpong.choice import Choice, Wanted, choose
-from gdrcheck.facts import Facts, Unreadable
+from gdrcheck.facts import Facts, Unreadable, VerbsDevice
 from gdrcheck.outcome import InputError
+from gdrcheck.probes.side_by_side import side_by_side
 from tests import facts as build
 from tests.commands.support import two_sockets
 
@@ -66,6 +69,11 @@ def test_the_port_is_the_active_one_or_the_named_one() -> None:
     ("wanted", "said"),
     [
         (Wanted(device="mlx5_O"), "-d mlx5_O: no such RDMA device; there are: mlx5_0; did you"),
+        (
+            Wanted(gid_index=77),
+            "-x 77: mlx5_0 port 1 has no such entry; there are: "
+            "0 (fe80::b83f:d203:aa:1, IB/RoCE v1)",
+        ),
         (Wanted(port=3), "-i 3: mlx5_0 has no such port; it has: 1"),
         (Wanted(gpu="4"), "--gpu 4: no such GPU; there are: gpu0 (0000:1b:00.0)"),
         (Wanted(gpu="GPU-no"), "--gpu GPU-no: no such GPU"),
@@ -79,7 +87,32 @@ def test_what_is_not_there_is_told_with_what_is(wanted: Wanted, said: str) -> No
 
 def test_without_a_nic_each_is_told_with_its_reason() -> None:
     down = build.rdma_device(ports=(build.port(state="DOWN"),))
+    closed = build.rdma_device(
+        verbs=VerbsDevice(name="mlx5_0", error="EACCES", error_number=13, ports=())
+    )
     with pytest.raises(InputError, match=r"mlx5_0: no port is active"):
         choose(build.facts(rdma_devices=(down,)), Wanted())
+    with pytest.raises(InputError, match=r"mlx5_0: does not open: EACCES.*In a container give"):
+        choose(build.facts(rdma_devices=(closed,)), Wanted())
     with pytest.raises(InputError, match="is unreadable: denied"):
         choose(build.facts(rdma_devices=Unreadable(unreadable="denied")), Wanted())
+
+
+@pytest.mark.parametrize("wanted", [Wanted(), Wanted(device="mlx5_0")])
+def test_a_machine_without_rdma_is_told_where_to_look(wanted: Wanted) -> None:
+    with pytest.raises(InputError, match=r"rdma link show.*lspci.*modprobe.*--device options"):
+        choose(build.facts(rdma_devices=()), wanted)
+
+
+def test_a_driver_that_is_late_is_told_once_with_the_option_that_waits_longer() -> None:
+    over = threading.Event()
+    late = side_by_side({"rxe0": lambda: over.wait(20)}, 0.01)["rxe0"]
+    over.set()
+    devices = (build.rdma_device("rxe0", ports=(build.port(state=late), build.port(state=late))),)
+    with pytest.raises(InputError) as error:
+        choose(build.facts(rdma_devices=devices), Wanted())
+    assert str(error.value).startswith(
+        "no RDMA device of this machine can be used: rxe0: its driver gave no answer within 0.01 s."
+    )
+    assert str(error.value).count("rxe0") == 1
+    assert "--time-scale" in str(error.value)

@@ -32,8 +32,8 @@ IN_A_CONTAINER = (
     "in a container give --network=host and the --device options (docs/pingpong.md, In the image)"
 )
 NO_DEVICE = (
-    "See what the host has: rdma link show, and lspci for a NIC whose driver is not loaded (modprobe "
-    f"mlx5_ib; rdma_rxe in software); {IN_A_CONTAINER}"
+    "See what the host has: rdma link show, and lspci for a NIC whose driver is not loaded "
+    f"(modprobe mlx5_ib; rdma_rxe in software); {IN_A_CONTAINER}"
 )
 
 

@@ -16,8 +16,8 @@ from gdrcheck.commands.pingpong.party import (
     tell_end,
     tell_findings,
 )
-from gdrcheck.commands.pingpong.told import ToldRail
 from gdrcheck.commands.pingpong.token import CALLER, LISTENER, VARIABLE, identity
+from gdrcheck.commands.pingpong.told import ToldRail
 from gdrcheck.outcome import InputError, PeerError, ProbeError, Verdict
 from gdrcheck.pairing.channel import Channel
 from gdrcheck.pairing.hand_messages import Greeted, Greeting

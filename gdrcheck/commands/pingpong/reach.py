@@ -16,6 +16,7 @@ from gdrcheck.pairing.handshake import Identity
 from gdrcheck.probes.side_by_side import side_by_side
 
 RESOLVE_S = 15.0
+LEAST_TURN_S = 0.1
 
 
 def addresses_of(host: str, within_s: float) -> tuple[str, ...]:
@@ -55,11 +56,12 @@ def channel_to(
     if len(addresses) == 1:
         return connect(addresses[0], port, identity, peer, "pair", deadline_s)
     deadline = Deadline.after(deadline_s)
+    longest_s = min(ATTEMPT_S, deadline_s / len(addresses))
     failed: dict[str, PeerError] = {}
     for address in cycle(addresses):
-        if failed and deadline.expired:
+        if len(failed) == len(addresses) and deadline.expired:
             break
-        turn_s = min(ATTEMPT_S, deadline.remaining_s)
+        turn_s = min(longest_s, max(LEAST_TURN_S, round(deadline.remaining_s, 1)))
         try:
             return connect(address, port, identity, peer, "pair", turn_s)
         except PeerRefused:
