@@ -24,7 +24,6 @@ from gdrcheck.pairing.tool_context import ToolContext
 from gdrcheck.pairing.tool_process import ToolProcess, ending
 from gdrcheck.pairing.tools import (
     PerftestAbsent,
-    PerftestNumbers,
     PerftestPlan,
     PerftestRan,
     PerftestRun,
@@ -74,7 +73,8 @@ class PerftestEnd:
 
     def run(self, request: PerftestRun, opened: Opened, deadline: Deadline) -> Answer:
         """Run the client to its end. EndFailure if it fails, or takes longer than ``check_s``;
-        ``PerftestAbsent`` when the server's port is not to be reached: that says nothing of RDMA.
+        ``PerftestAbsent`` when the server's port is not to be reached, or it tells no usable
+        figure: that says nothing of RDMA.
         """
         plan, context = request.plan, self._context
         found = self._program(plan, plan.source)
@@ -104,7 +104,7 @@ class PerftestEnd:
         finally:
             self._client = None
             client.kill()
-        return PerftestRan(numbers=self._numbers(plan, json_path, " ".join(command)))
+        return self._numbers(plan, json_path, " ".join(command))
 
     def stop(self) -> str:
         """End the server. What it said if it did not end well by itself, else ""."""
@@ -208,15 +208,21 @@ class PerftestEnd:
                     text = f"does not listen within {deadline.seconds:g} s: {self.stop()}"
                     raise self._context.failure(name, text)
 
-    def _numbers(self, plan: PerftestPlan, path: Path, command: str) -> PerftestNumbers:
+    def _numbers(self, plan: PerftestPlan, path: Path, command: str) -> Answer:
+        """What it measured; ``PerftestAbsent`` when it ended well and wrote no usable figure.
+
+        It rounds to hundredths of a Gb/s, and writes words where it divided by nothing: that says
+        that the instrument is of no use here, and nothing of the path.
+        """
         try:
             with path.open("rb") as file:
                 text = file.read(MAX_JSON_BYTES)
-            return perftest_tool.numbers(plan.kind, text, clipped(command))
+            numbers = perftest_tool.numbers(plan.kind, text, clipped(command))
         except OSError as error:
             raise self._context.failure("read perftest's JSON", error.strerror or "") from error
         except ProbeError as problem:
-            raise self._context.failure(problem.step, str(problem)) from problem
+            return PerftestAbsent(reason=clipped(str(problem)))
+        return PerftestRan(numbers=numbers)
 
 
 def program(name: str, memory: Memory) -> Path | None:

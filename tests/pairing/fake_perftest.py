@@ -3,7 +3,7 @@
     fake_perftest.py OPTIONS... [ADDRESS]
 
 FAKE_PERFTEST says what is wrong: ``server dies``, ``client dies``, ``client hangs``, ``deaf``,
-``no json``, ``stays``, ``other size``, ``refused``.
+``no json``, ``stays``, ``other size``, ``refused``, ``rounded to nothing``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def measure(options: dict[str, str], address: str, port: int, wrong: str) -> int
         size = 1 if wrong == "other size" else int(options["-s"])
         results = {"MsgSize": size, "n_iterations": int(options["-n"])}
         if "--report_gbits" in options:
-            results |= {"BW_peak": 392.1, "BW_average": 391.5, "MsgRate": 0.7}
+            average = 0.0 if wrong == "rounded to nothing" else 391.5
+            results |= {"BW_peak": 392.1, "BW_average": average, "MsgRate": 0.7}
         else:
             results |= {"t_min": 1.1, "t_max": 9.5, "t_typical": 1.4, "t_avg": 1.5}
             results |= {"t_stdev": 0.1, "percentile_99": 2.2, "percentile_99.9": 4.4}

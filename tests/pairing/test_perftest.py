@@ -151,6 +151,15 @@ def test_what_goes_wrong_names_the_end_and_what_it_said(
     assert run(near, far, BANDWIDTH).numbers.gbps == 391.5
 
 
+def test_a_figure_that_perftest_rounds_to_nothing_says_nothing_of_the_rail(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, far = make("a"), make("b")
+    monkeypatch.setenv("FAKE_PERFTEST", "rounded to nothing")
+    with pytest.raises(NotJudged, match=r"^a: perftest's JSON has no usable results.BW_average"):
+        run(near, far, BANDWIDTH)
+
+
 @pytest.mark.parametrize("wrong", ["refused", "client hangs"])
 def test_a_port_that_is_not_reached_says_nothing_of_the_rail(
     make: Make, monkeypatch: pytest.MonkeyPatch, wrong: str
