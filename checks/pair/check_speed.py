@@ -20,7 +20,8 @@ def check_latency(
     request.node.user_properties += words.latency(report, measuring.host_latency(pair_case))
     gates.fail(judge_timed(report, pair_case.rail))
     limit_us = measuring.latency_limit_us(pair_case)
-    gates.fail(numbers.high_latency(pair_case.where, median_us(report), limit_us))
+    high = numbers.high_latency(pair_case.where, median_us(report), limit_us)
+    gates.fail(measuring.on_near_cores(pair_case, high))
 
 
 def check_bandwidth(
@@ -70,4 +71,5 @@ def check_staged_against_direct(
         request.node.user_properties += words.staged(report)
         gates.fail(judge_staged(report, pair_case.rail))
     ends = pair_case.source.limits, pair_case.sink.limits
-    gates.fail(numbers.slow_peer_path(pair_case.where, ways(reports), *ends))
+    slow = numbers.slow_peer_path(pair_case.where, ways(reports), *ends)
+    gates.fail(measuring.on_near_cores(pair_case, slow))

@@ -8,6 +8,7 @@ from gdrcheck import gates
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Blocked, NotJudged, ProbeError
 from gdrcheck.pairing import plan, truth
+from gdrcheck.pairing.binding import NO_CORE
 from gdrcheck.pairing.cases import PairCase
 from gdrcheck.pairing.cm import CmExchange
 from gdrcheck.pairing.pairs import RailEnd
@@ -152,7 +153,22 @@ class Measuring:
             raise NotJudged(f"{gbps:.3g} Gb/s; {why}") from why
         share = f"{wanted.factor:g} of {wanted.limited_by}"
         properties.append(("expected", f"{wanted.gbps:.3g} Gb/s, {share}"))
-        return numbers.low_bandwidth(case.where, gbps, wanted)
+        return self.on_near_cores(case, numbers.low_bandwidth(case.where, gbps, wanted))
+
+    def on_near_cores(self, case: PairCase, slow: Finding | None) -> Finding | None:
+        """``slow``, if both ends ran near their NICs; ProbeError if one was not allowed to: a speed
+        measured from afar is no fault of the rail.
+        """
+        cells = self.walk.correctness(case.pair)[case.rail.rail_id].cells
+        for direction in DIRECTIONS:
+            cell = cells.get(CellKey(case.mode, "WRITE", direction))
+            if slow is None or cell is None or cell.result is None:
+                continue
+            for end in (cell.result.source_report, cell.result.sink_report):
+                if end.binding.startswith(NO_CORE):
+                    text = f"{slow.text()}, but {end.node}: {end.binding}"
+                    raise ProbeError(text, step="run on the cores next to the NIC")
+        return slow
 
     def _factors(self, case: PairCase) -> Factors:
         """Each end's own; of the network between them the higher, which one of them promises."""

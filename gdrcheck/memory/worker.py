@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
@@ -18,11 +17,10 @@ from typing import Any, BinaryIO
 # numpy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from gdrcheck import steps
+from gdrcheck.memory import child
 from gdrcheck.memory.opened import Opened
-from gdrcheck.outcome import ProbeError
 from gdrcheck.verbs import protocol
 from gdrcheck.verbs.compat import verbs_step
 from gdrcheck.verbs.endpoint import Endpoint, open_endpoint
@@ -197,53 +195,10 @@ class Worker:
         return self._pairs, self._pairs.connected(step), self._opened
 
 
-def _error(problem: ProbeError, command: str) -> protocol.ErrorInfo:
-    """What the parent gets to know of it: whatever the error knows. ``name`` is a CudaError's."""
-    return protocol.ErrorInfo(
-        step=problem.step or command,
-        errno=problem.error_number,
-        status=getattr(problem, "status", None),
-        vendor_error=getattr(problem, "vendor_error", None),
-        cuda=getattr(problem, "cuda", None) or getattr(problem, "name", None),
-        text=str(problem),
-    )
-
-
-def _answer(worker: Worker, line: bytes) -> bytes:
-    """The reply line for a request line."""
-    try:
-        asked = protocol.decode_request(line)
-    except ValidationError as problem:
-        text = f"not a request: {problem.error_count()} problems in {line[:200]!r}"
-        error = protocol.ErrorInfo(step="read the request", text=text)
-        return protocol.encode_reply(protocol.ErrorReply(id=-1, error=error))
-    try:
-        result = worker.handle(asked.request)
-    except ProbeError as refused:
-        error = _error(refused, asked.request.command)
-        return protocol.encode_reply(protocol.ErrorReply(id=asked.id, error=error))
-    return protocol.encode_reply(protocol.Reply(id=asked.id, result=result))
-
-
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer requests until their stream ends, then undo everything."""
-    worker = Worker()
-    try:
-        for line in requests:
-            replies.write(_answer(worker, line))
-            replies.flush()
-    finally:
-        worker.close()
-
-
-def main() -> None:
-    """Serve on stdin and stdout. Whatever else would print to stdout goes to stderr."""
-    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    steps.set_sink(lambda text: print(text, file=sys.stderr, flush=True))
-    with replies:
-        serve(sys.stdin.buffer, replies)
+    child.serve(Worker(), protocol.decode_request, requests, replies)
 
 
 if __name__ == "__main__":
-    main()
+    child.main(serve)

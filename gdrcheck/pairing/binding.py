@@ -13,6 +13,8 @@ from pathlib import Path
 from gdrcheck.facts import Unreadable
 from gdrcheck.probes.reading import read_text
 
+# How it begins when the process may run nowhere near its NIC, so that its speed says nothing of it.
+NO_CORE = "not bound: no core next to "
 RANGE = re.compile(r"^(\d{1,6})(?:-(\d{1,6}))?$")
 
 
@@ -27,7 +29,7 @@ def bind(pid: int, root: Path, device: str) -> str:
     allowed = os.sched_getaffinity(0)
     cores = local & allowed
     if not cores:
-        return f"not bound: no core next to {device} ({_text(local)}) is among those allowed"
+        return f"{NO_CORE}{device} ({_text(local)}) is among those allowed"
     try:
         os.sched_setaffinity(pid, cores)
     except OSError as error:

@@ -21,6 +21,7 @@ from gdrcheck.outcome import (
     ProbeError,
 )
 from gdrcheck.pairing import plan
+from gdrcheck.pairing.binding import NO_CORE
 from gdrcheck.pairing.cases import PairCase, pair_cases, plan_text
 from gdrcheck.pairing.cm import CmExchange
 from gdrcheck.pairing.pairs import EndReport, ExchangeResult, OwnedPair, RailEnd, RailPair
@@ -276,6 +277,24 @@ def test_a_rate_is_judged_by_the_largest_size() -> None:
     assert told["expected"].startswith("360 Gb/s, 0.9 of NIC rate")
     case.walk.gbps = lambda asked, _: 50.0 if asked.size_bytes == sizes[-1] else 380.0
     assert case.finds(check_speed.check_bandwidth).code == "PAIR-BANDWIDTH-LOW"
+
+
+@pytest.mark.parametrize("far", ["node1", "node2"])
+def test_what_was_slow_far_from_its_nic_is_no_fault_of_the_rail(far: str) -> None:
+    case = Case("bandwidth", "host-host")
+    healthy = cell("out").result
+    assert healthy is not None
+    ends = [
+        replace(end, binding=f"{NO_CORE}mlx5_0 (0-3) is among those allowed" if at_far else "")
+        for end in (healthy.source_report, healthy.sink_report)
+        for at_far in [end.node == far]
+    ]
+    known = replace(healthy, source_report=ends[0], sink_report=ends[1])
+    case.walk.cells[CellKey("host-host", "WRITE", "out")] = Cell(known)
+    assert case.run(check_speed.check_bandwidth)["4 MiB"] == "380 Gb/s"
+    case.walk.gbps = lambda _plan, _end: 50.0
+    with pytest.raises(ProbeError, match=f"PAIR-BANDWIDTH-LOW.*but {far}: not bound: no core"):
+        case.run(check_speed.check_bandwidth)
 
 
 def test_the_factors_of_the_profile_count() -> None:

@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from gdrcheck.memory import worker
+from gdrcheck.memory import child, worker
 from gdrcheck.pattern import Key
 from gdrcheck.verbs import compat, queue_pair
 from gdrcheck.verbs.endpoint import Endpoint
@@ -99,4 +99,4 @@ BAD = {
 
 if __name__ == "__main__":
     BAD[sys.argv[1]]()
-    worker.main()
+    child.main(worker.serve)
