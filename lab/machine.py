@@ -22,6 +22,9 @@ _KERNEL_OPTIONS = (
     f"udmabuf.size_limit_mb={DMABUF_LIMIT_MIB} udmabuf.list_limit=4096"
 )
 
+# What the node's clock is set by.
+_HOSTS_TIME = "guestfwd=tcp:10.0.2.100:37-cmd:date +%s.%N"
+
 
 @dataclass(frozen=True)
 class Guest:
@@ -136,7 +139,7 @@ def _disks(guest: Guest) -> list[str]:
 def _plain_networks(guest: Guest) -> list[str]:
     forward = f"hostfwd=tcp:127.0.0.1:{guest.ssh_port}-:22"
     return [
-        *("-netdev", f"user,id=management,restrict=on,ipv6=off,{forward}"),
+        *("-netdev", f"user,id=management,restrict=on,ipv6=off,{forward},{_HOSTS_TIME}"),
         *("-device", f"{_nic('management', 'mgmt0', guest.number)},bus=pcie.0"),
         *("-netdev", _hub_client(guest, "control")),
         *("-device", f"{_nic('control', 'ctl0', guest.number)},bus=pcie.0"),

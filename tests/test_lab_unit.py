@@ -102,6 +102,9 @@ def test_nothing_listens_beyond_the_host_and_guests_have_no_way_out() -> None:
     hub = " ".join(machine.hub_command("qemu", Path("/run/x"), "data", 3))
     assert "hostfwd=tcp:127.0.0.1:22001-:22" in node
     assert node.count("hostfwd") == 1
+    # The one thing that a guest can ask of the host: the time, by which it sets its clock.
+    assert node.count("guestfwd") == 1
+    assert "guestfwd=tcp:10.0.2.100:37-cmd:date +%s.%N" in node
     assert "restrict=on" in node
     assert "addr.type=inet" not in node + hub
     assert "-nodefaults" in node
