@@ -231,10 +231,9 @@ def test_nodes_that_die_cost_only_themselves(playbook: Playbook, the_lab: api.La
     # Its first round was over, and what was measured in it stays.
     earlier = [out for name, out in outcomes.items() if "pingpong[node2/rxe0 -> node3/" in name]
     assert earlier == ["passed"] * 5
-    later = [out for name, out in outcomes.items() if "pingpong[node1/rxe0 -> node3/" in name]
-    assert len(later) == 5
-    assert set(later) <= {"passed", "error", "blocked"}
-    assert {"passed", "error"} <= set(later)
+    # All that was measured of the second round stays as well, and what it still owed is an error.
+    later = {out for name, out in outcomes.items() if "[node1/rxe0 -> node3/rxe0" in name}
+    assert {"passed", "error"} <= later <= {"passed", "skipped", "error", "blocked"}
     for pair in ("node1 -> node4", "node4 -> node2"):
         assert outcomes[f"pair_measured[{pair}]"] == "blocked"
     assert not played.merged.codes or {code for code, _ in played.merged.codes} == {"RUN-NO-RESULT"}
