@@ -28,12 +28,15 @@ LEVELS = {
     "check_host": 0,
     "check_driver": 1,
     "check_gpus": 2,
-    "check_pci": 3,
-    "check_ports": 4,
-    "check_verbs": 5,
-    "check_memory": 6,
-    "check_cuda": 7,
-    "check_registration": 8,
+    "check_gpu_health": 3,
+    "check_pci": 4,
+    "check_ports": 5,
+    "check_verbs": 6,
+    "check_memory": 7,
+    "check_cuda": 8,
+    "check_gpu_load": 9,
+    "check_gpu_peers": 10,
+    "check_registration": 11,
 }
 
 

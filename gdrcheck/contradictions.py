@@ -84,6 +84,21 @@ def _expectations(profile: Profile) -> Iterator[Problem]:
                 ("expect", key),
                 f"is about GPUs, but gpus.count is 0; expected GPUs, or no {key}",
             )
+    yield from _peer_access(profile)
+
+
+def _peer_access(profile: Profile) -> Iterator[Problem]:
+    """GPUs in MIG mode have no peers (NVIDIA Multi-Instance GPU User Guide)."""
+    path = ("expect", "peer_access")
+    if profile.expect.peer_access is None:
+        return
+    if profile.gpus is not None and profile.gpus.count == 1:
+        yield path, "is between GPUs of a node, but gpus.count is 1; expected no peer_access"
+    if profile.expect.mig == "enabled":
+        yield (
+            path,
+            "does not exist with expect.mig enabled; expected mig disabled, or no peer_access",
+        )
 
 
 def _command_line(profile: Profile) -> Iterator[Problem]:

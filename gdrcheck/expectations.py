@@ -11,8 +11,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gdrcheck import topology
-from gdrcheck.facts import Facts, Gpu, Link, NvidiaDriver, PciFunction, PciTree, Unreadable
-from gdrcheck.profile import LINK_SPEEDS_GTS
+from gdrcheck.expect import LINK_SPEEDS_GTS
+from gdrcheck.facts import (
+    Ecc,
+    Facts,
+    Gpu,
+    GpuHealth,
+    Link,
+    NvidiaDriver,
+    Nvml,
+    PciFunction,
+    PciTree,
+    Unreadable,
+)
 from gdrcheck.proposal import Left
 from gdrcheck.rails import Rail
 
@@ -48,6 +59,7 @@ def read(facts: Facts, rails: Sequence[Rail], gpus: Sequence[Gpu]) -> tuple[Valu
     if gpus:
         _nvidia(facts, found)
         _gpus(facts, gpus, rails, found)
+        _health(facts, gpus, found)
     return found.values, found.left_out
 
 
@@ -234,6 +246,42 @@ def _gpus(facts: Facts, gpus: Sequence[Gpu], rails: Sequence[Rail], found: _Foun
         return
     links = [one.link for one in linked if one.link is not None]
     _link(found, "gpu_link", [_able_gts(one, facts.pci) for one in linked], links)
+
+
+def _health(facts: Facts, gpus: Sequence[Gpu], found: _Found) -> None:
+    found.same("compute_mode", [gpu.compute_mode for gpu in gpus])
+    if isinstance(facts.nvml, Nvml):
+        found.same("confidential_computing", [facts.nvml.confidential_computing])
+        _peer_access(facts.nvml, gpus, found)
+    answers = found.readable("vbios, ecc, persistence, power_limit_w, nvlinks", _healths(gpus))
+    healths = [one for one in answers if isinstance(one, GpuHealth)]
+    found.text("vbios", [one.vbios for one in healths])
+    found.same("ecc", [one.ecc.mode if isinstance(one.ecc, Ecc) else one.ecc for one in healths])
+    found.same("persistence", [one.persistence for one in healths])
+    limits_w = found.readable("power_limit_w", [one.power.limit_w for one in healths])
+    if limits_w and min(limits_w) > 0:
+        found.values["power_limit_w"] = min(limits_w)
+    links = found.readable("nvlinks", [one.nvlinks for one in healths])
+    found.same("nvlinks", [sum(link.active is True for link in of_gpu) for of_gpu in links])
+    if not found.values.get("nvlinks"):
+        found.values.pop("nvlinks", None)
+
+
+def _healths(gpus: Sequence[Gpu]) -> list[GpuHealth | Unreadable]:
+    return [gpu.health for gpu in gpus]
+
+
+def _peer_access(nvml: Nvml, gpus: Sequence[Gpu], found: _Found) -> None:
+    """Expects that each GPU reaches each other one, if the driver says so of all of them."""
+    slots = {gpu.slot for gpu in gpus}
+    ways = [
+        (peer.read, peer.write)
+        for peers in found.readable("peer_access", [nvml.peers])
+        for peer in peers
+        if {peer.slot, peer.peer} <= slots
+    ]
+    if len(ways) == len(slots) * (len(slots) - 1) > 0 and set(ways) == {("ok", "ok")}:
+        found.values["peer_access"] = "all"
 
 
 def _able_gts(function: PciFunction, tree: PciTree) -> float | Unreadable:

@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from gdrcheck.complaints import complaints, show
+from gdrcheck.inventory_cables import read_ib_links, unasked
 from gdrcheck.inventory_files import (
     Inventory,
     Scan,
@@ -47,12 +48,16 @@ NOT_IN_FILES = "not set in the inventory's files"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A valid inventory: the nodes of the run in order, and what was set for them."""
+    """A valid inventory: the nodes of the run in order, and what was set for them.
+
+    ``ib_links`` is the list of an InfiniBand fabric's links, None when none was given.
+    """
 
     nodes: tuple[NodeSpec, ...]
     node_variables: Mapping[str, NodeVariables]
     run_variables: RunVariables
     profiles: Mapping[str, Profile]
+    ib_links: bytes | None = None
 
 
 def judge(inventory: Inventory, playbook_folder: Path, today: date) -> Judged:
@@ -73,9 +78,10 @@ def judge(inventory: Inventory, playbook_folder: Path, today: date) -> Judged:
     run_variables = judging.run_variables(expected, playbook_folder)
     profiles = judging.profiles(expected)
     nodes = judging.nodes(node_variables)
+    links = judging.cables(run_variables, playbook_folder, profiles)
     if judging.problems or run_variables is None:
         raise InputError(*dict.fromkeys(judging.problems))
-    return Judged(nodes, node_variables, run_variables, profiles)
+    return Judged(nodes, node_variables, run_variables, profiles, links)
 
 
 @dataclass(slots=True)
@@ -205,6 +211,21 @@ class _Judging:
                 f"{place}: {PREFIX}image_archive: there is no file {variables.image_archive}; "
                 "expected an archive made by podman save or docker save"
             )
+
+    def cables(
+        self, variables: RunVariables | None, folder: Path, profiles: Mapping[str, Profile]
+    ) -> bytes | None:
+        """The list of an InfiniBand fabric's links; None when none is named, or it is no good."""
+        if variables is None:
+            return None
+        for name, line in unasked(profiles, variables):
+            self.problems.append(f"{self._place(PREFIX + 'profile', name)}: {line}")
+        try:
+            return read_ib_links(variables, folder)
+        except InputError as error:
+            place = self._place(PREFIX + "ib_links")
+            self.problems += [f"{place}: {PREFIX}ib_links: {line}" for line in error.problems]
+            return None
 
     def profiles(self, expected: Sequence[str]) -> dict[str, Profile]:
         """The profiles that the nodes name, read from their files."""

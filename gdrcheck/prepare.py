@@ -19,6 +19,7 @@ from gdrcheck.inventory_files import Inventory
 from gdrcheck.node.clock import overall_s
 from gdrcheck.outcome import InputError
 from gdrcheck.pairing.plan import planned_s
+from gdrcheck.results.folder import IB_LINKS_FILE
 from gdrcheck.results.pairs import scheduled
 from gdrcheck.run import RunSpec, new_run_id
 from gdrcheck.yaml_lines import dotted
@@ -83,7 +84,8 @@ def parse_inventory(content: bytes) -> Inventory:
 def prepare(
     inventory: Inventory, playbook_folder: Path, results_folder: Path | None, now: datetime
 ) -> Prepared:
-    """Judge the inventory and write the folder of a new run: ``run.json`` and ``secret``.
+    """Judge the inventory and write the folder of a new run: ``run.json``, ``secret``, and a copy
+    of the fabric's links if there is a list of them.
 
     ``results_folder`` overrides the inventory's; a relative one lies below ``playbook_folder``.
     ``latest`` then points at the run, but not in check mode, which measures nothing. InputError
@@ -94,7 +96,7 @@ def prepare(
     results = (playbook_folder / (results_folder or judged.run_variables.results_dir)).absolute()
     folder = results / run.run_id
     try:
-        _write(folder, run, switch_latest=not inventory.check_mode)
+        _write(folder, run, judged.ib_links, switch_latest=not inventory.check_mode)
     except OSError as error:
         raise InputError(
             f"{error.filename or folder}: cannot be written: {error.strerror}; "
@@ -167,13 +169,15 @@ def _partners(run: RunSpec) -> dict[str, tuple[str, ...]]:
     return {name: tuple(others) for name, others in found.items()}
 
 
-def _write(folder: Path, run: RunSpec, *, switch_latest: bool) -> None:
+def _write(folder: Path, run: RunSpec, ib_links: bytes | None, *, switch_latest: bool) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     latest = folder.parent / LATEST
     if latest.exists() and not latest.is_symlink():
         raise InputError(f"{latest}: is no symbolic link; expected none or one: move it away")
     with _removed_on_failure(folder):
         (folder / "run.json").write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        if ib_links is not None:
+            (folder / IB_LINKS_FILE).write_bytes(ib_links)
         _write_secret(folder / "secret")
         if switch_latest:
             _switch(latest, folder.name)

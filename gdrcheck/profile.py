@@ -13,19 +13,16 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from gdrcheck.contradictions import CONTRADICTION, contradictions
+from gdrcheck.expect import Expect, ProfileModel
 from gdrcheck.facts import DEVICE_NAME_PATTERN, LinkLayer
 from gdrcheck.findings.model import CodeName
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Gpus(_Model):
+class Gpus(ProfileModel):
     """GPUs per node. ``model`` is a shell pattern over the name that the driver gives."""
 
     count: int = Field(ge=0, le=64)
@@ -53,7 +50,7 @@ NamePattern = Annotated[
 WILDCARDS = re.compile(r"[*?\[]")
 
 
-class NicSelector(_Model):
+class NicSelector(ProfileModel):
     """Selects NICs by one of: RDMA device name, PCI slot, netdev. Each is a shell pattern.
 
     ``port`` is the port of the device that serves the rail. Left out it is port 1, and a device on
@@ -100,28 +97,31 @@ class NicSelector(_Model):
         return ""
 
 
-class Rails(_Model):
+class Rails(ProfileModel):
     """Rails per node: how many, which NICs serve them, and what their ports promise.
 
     With one selector for each rail and no wildcards, rail i is what the i-th selector names; else
     the rails are the NICs that match, in PCI order.
-    ``port_rate_gbps`` is in Gb/s (bits), as the port reports it.
+    ``port_rate_gbps`` is in Gb/s (bits), as the port reports it. ``cabling`` is about nodes with
+    the same leaf label (or all, without labels): ``by_rail`` has rail i of each at one leaf switch,
+    ``by_node`` all rails of each. Left out, the leaves are shown and not judged.
     """
 
     count: int = Field(ge=1, le=64)
     nics: tuple[NicSelector, ...] = Field(min_length=1)
     port_rate_gbps: float | None = Field(default=None, gt=0)
     link_layer: LinkLayer | None = None
+    cabling: Literal["by_rail", "by_node"] | None = None
 
 
-class Gid(_Model):
+class Gid(ProfileModel):
     """Which GID entry to use: address family and type."""
 
     family: Literal["ipv4", "ipv6", "any"] = "any"
     type: Literal["RoCE v2", "RoCE v1", "IB", "auto"] = "auto"
 
 
-class Factors(_Model):
+class Factors(ProfileModel):
     """The share of the limiting rate that a measurement of bandwidth must reach."""
 
     nic_limited: float = Field(default=0.90, gt=0, le=1)
@@ -129,7 +129,7 @@ class Factors(_Model):
     pcie_limited_sink: float = Field(default=0.78, gt=0, le=1)
 
 
-class Transfers(_Model):
+class Transfers(ProfileModel):
     """What else is moved between nodes: atomic operations, and data beyond 2 GiB of a region.
 
     ``atomics``: fetch-and-add and compare-and-swap, which not every port can do. ``beyond_2gib``:
@@ -140,113 +140,7 @@ class Transfers(_Model):
     beyond_2gib: bool = True
 
 
-Distance = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
-Pattern = Annotated[str, Field(min_length=1, max_length=200)]
-ModuleName = Annotated[
-    str,
-    Field(
-        pattern=r"^[a-z0-9_]{1,64}$",
-        json_schema_extra={"x-expected": "a module's name as in lsmod: a-z, 0-9 and _"},
-    ),
-]
-CudaVersion = Annotated[
-    str,
-    Field(
-        pattern=r"^\d{1,2}\.\d{1,2}$",
-        json_schema_extra={"x-expected": 'a version as text, for example "12.4"'},
-    ),
-]
-
-
-# The speeds that PCI Express has, generations 1 to 6, in GT/s.
-LINK_SPEEDS_GTS = (2.5, 5.0, 8.0, 16.0, 32.0, 64.0)
-
-
-def _link_speed(value: float) -> float:
-    if value not in LINK_SPEEDS_GTS:
-        speeds = ", ".join(f"{speed:g}" for speed in LINK_SPEEDS_GTS)
-        raise ValueError(f"is {value:g}; expected one of {speeds}")
-    return value
-
-
-LinkSpeed = Annotated[
-    float,
-    AfterValidator(_link_speed),
-    Field(json_schema_extra={"enum": list(LINK_SPEEDS_GTS)}),
-]
-
-
-class PciLink(_Model):
-    """The least that a PCI Express link must have come up with: GT/s and lanes."""
-
-    speed_gts: LinkSpeed | None = None
-    width: Literal[1, 2, 4, 8, 16] | None = None
-
-
-class Expect(_Model):
-    """Expected values of the software and the platform. One that is left out is not judged.
-
-    Texts are shell patterns, but ``cuda``, the least version that the driver supports.
-    ``firmware`` is of the NICs that serve rails, as the driver says it; ``command_line`` lists
-    words that the kernel's command line must have; ``modules`` those that must be loaded.
-    ``mtu_bytes`` is the least active MTU of a rail's port, ``rail_distance`` the farthest that a
-    rail's GPU and NIC may be apart. ``uplink`` is every link between the own link of a NIC
-    (``nic_link``) or GPU (``gpu_link``) and its root port. ``acs_redirect`` is about every bridge
-    above them.
-    """
-
-    os: Pattern | None = None
-    kernel: Pattern | None = None
-    command_line: tuple[Pattern, ...] = ()
-    modules: tuple[ModuleName, ...] = ()
-    iommu: Literal["off", "passthrough", "translated"] | None = None
-    ofed: Pattern | None = None
-    firmware: Pattern | None = None
-    driver: Pattern | None = None
-    cuda: CudaVersion | None = None
-    open_module: bool | None = None
-    fabric_manager: Literal["active", "absent"] | None = None
-    mig: Literal["enabled", "disabled"] | None = None
-    bar1_bytes: int | None = Field(default=None, ge=1)
-    mtu_bytes: Literal[256, 512, 1024, 2048, 4096] | None = None
-    rail_distance: Distance | None = None
-    nic_link: PciLink | None = None
-    gpu_link: PciLink | None = None
-    uplink: PciLink | None = None
-    acs_redirect: Literal["off", "on"] | None = None
-    relaxed_ordering: bool | None = None
-    max_payload_bytes: Literal[128, 256, 512, 1024, 2048, 4096] | None = None
-    max_read_request_bytes: Literal[128, 256, 512, 1024, 2048, 4096] | None = None
-
-    def about_gpus(self) -> tuple[str, ...]:
-        """The promised keys that mean nothing on a node without GPUs, in this order."""
-        keys = (
-            "driver",
-            "cuda",
-            "open_module",
-            "fabric_manager",
-            "mig",
-            "bar1_bytes",
-            "rail_distance",
-            "gpu_link",
-        )
-        return tuple(key for key in keys if getattr(self, key) is not None)
-
-    def needs_collector(self) -> tuple[str, ...]:
-        """The promised keys that only the host collector can read, dotted, in this order."""
-        keys = {
-            "os": self.os,
-            "ofed": self.ofed,
-            "fabric_manager": self.fabric_manager,
-            "acs_redirect": self.acs_redirect,
-            "relaxed_ordering": self.relaxed_ordering,
-            "max_payload_bytes": self.max_payload_bytes,
-            "max_read_request_bytes": self.max_read_request_bytes,
-        }
-        return tuple(f"expect.{key}" for key, value in keys.items() if value is not None)
-
-
-class Waiver(_Model):
+class Waiver(ProfileModel):
     """A finding that the owner accepts until a day. ``where`` is a shell pattern over the place.
 
     What a node has several of must be named after a comma: ``node1, gdrdrv``.
@@ -258,7 +152,7 @@ class Waiver(_Model):
     until: date
 
 
-class Profile(_Model):
+class Profile(ProfileModel):
     """What was bought. Defaults are what holds when the owner says nothing.
 
     ``modes``: of which memories the speed is measured, beside host to host and GPU to GPU.

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gdrcheck import topology
+from gdrcheck.expect import Distance
 from gdrcheck.facts import Facts, PciFunction, RdmaDevice, Unreadable
 from gdrcheck.facts.pci import slot_order
 from gdrcheck.findings.model import Where
 from gdrcheck.natural import Natural, natural
-from gdrcheck.profile import Distance, NicSelector, Profile, Rails
+from gdrcheck.profile import NicSelector, Profile, Rails
 
 
 @dataclass(frozen=True, slots=True)

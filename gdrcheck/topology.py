@@ -1,4 +1,4 @@
-"""Distances between PCI functions, in the words of ``nvidia-smi topo``. Pure.
+"""Distances between PCI functions and NVLinks between GPUs, as ``nvidia-smi topo`` says. Pure.
 
 PIX: through one switch at most. PXB: through several switches, not the host bridge. PHB: through
 the host bridge. NODE: between host bridges of one NUMA node. SYS: between NUMA nodes.
@@ -7,8 +7,17 @@ Source: nvidia-smi's legend, and NVML's nvmlGpuTopologyLevel_t.
 
 from __future__ import annotations
 
-from gdrcheck.facts import Facts, PciFunction, PciTree, Unreadable
-from gdrcheck.profile import Distance
+from gdrcheck.expect import Distance
+from gdrcheck.facts import (
+    Facts,
+    GpuHealth,
+    GpuPeer,
+    NvLink,
+    Nvml,
+    PciFunction,
+    PciTree,
+    Unreadable,
+)
 
 DISTANCES: tuple[Distance, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
 # Far more than any machine has on one way; facts that tell of more are wrong, or made up.
@@ -67,6 +76,40 @@ def bridges_between(tree: PciTree, one: str, other: str) -> tuple[PciFunction, .
     up, down = _meeting(ours, theirs) or (len(ours), len(theirs))
     way = (*ours[1 : up + 1], *reversed(theirs[1:down]))
     return tuple(function for function in way if function.slot not in (one, other))
+
+
+def nvlinks_between(facts: Facts, one: str, other: str) -> int | None:
+    """The NVLinks by which the GPUs at two slots reach each other; None when it is not known.
+
+    Links that end at the other GPU, or else, where both have links to switches, as many as the one
+    with fewer of them has up.
+    """
+    ours, theirs = _links(facts, one), _links(facts, other)
+    if ours is None or theirs is None:
+        return None
+    if direct := sum(link.remote_slot == other for link in ours):
+        return direct
+    return min(sum(link.remote == "switch" for link in links) for links in (ours, theirs))
+
+
+def _links(facts: Facts, slot: str) -> list[NvLink] | None:
+    """The GPU's links that are up; None when that is not known of all of them."""
+    gpu = facts.nvml.gpu(slot) if isinstance(facts.nvml, Nvml) else None
+    if gpu is None or not isinstance(gpu.health, GpuHealth):
+        return None
+    links = gpu.health.nvlinks
+    if isinstance(links, Unreadable) or any(not isinstance(one.active, bool) for one in links):
+        return None
+    up = [link for link in links if link.active is True]
+    return None if any(isinstance(link.remote, Unreadable) for link in up) else up
+
+
+def peers(facts: Facts, one: str, other: str) -> tuple[GpuPeer, ...]:
+    """What NVML says of the GPUs at two slots, each way that it answered."""
+    said = facts.nvml.peers if isinstance(facts.nvml, Nvml) else ()
+    if isinstance(said, Unreadable):
+        return ()
+    return tuple(peer for peer in said if {peer.slot, peer.peer} == {one, other})
 
 
 def _meeting(

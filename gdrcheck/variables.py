@@ -121,6 +121,17 @@ class RunVariables(_Variables):
     time_scale: Number = Field(
         default=1, gt=0, le=100, description="factor on every deadline, for slow machines"
     )
+    neighbours: Literal["none", "lldp"] = Field(
+        default="none",
+        description="whether the nodes learn by LLDP which switch ports their NICs' cables lead "
+        "to; where no lldpd answers they listen for at most 35 s",
+    )
+    ib_links: str | None = Field(
+        default=None,
+        min_length=1,
+        description="file on the controller with the output of ibnetdiscover or iblinkinfo, for "
+        "what the cables of InfiniBand lead to; relative to the playbook's folder",
+    )
     deadlines: Deadlines = Field(
         default=Deadlines(), description="single deadlines in seconds, before time_scale"
     )

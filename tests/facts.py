@@ -34,6 +34,7 @@ from gdrcheck.facts import (
     VerbsPort,
 )
 from gdrcheck.profile import Profile
+from tests.gpu_facts import gpu_health
 
 NODE = "node1"
 ROOT_BUS = "pci0000:16"
@@ -271,7 +272,7 @@ def pci_tree(**changes: object) -> PciTree:
 
 
 def gpu(slot: str = GPU_SLOT, **changes: object) -> Gpu:
-    """An idle H200 without MIG, not part of an NVSwitch fabric."""
+    """An idle, healthy H200 without MIG; no fabric state."""
     values: dict[str, object] = {
         "slot": slot,
         "uuid": "GPU-00000000-0000-0000-0000-000000000001",
@@ -284,6 +285,7 @@ def gpu(slot: str = GPU_SLOT, **changes: object) -> Gpu:
         "processes": (),
         "compute_mode": "default",
         "fabric_state": None,
+        "health": gpu_health(),
     }
     return Gpu.model_validate(values | changes)
 

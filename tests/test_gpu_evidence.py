@@ -58,6 +58,19 @@ def test_a_run_becomes_one_row_in_each_table() -> None:
     assert times == f"{kind}13.3.1 | 14 µs, plain | - | - | - | - | - |"
 
 
+def test_gpus_that_were_measured_with_each_other_have_a_row_in_a_third_table() -> None:
+    measured = {"pairs of GPUs": "1", "copy one way": "390 to 391 GB/s"}
+    machine = replace(RUN.machine, gpus="2 x NVIDIA H200")
+    both = replace(RUN, machine=machine, measured=measured)
+    page = updated(updated(PAGE, RUN), both)
+    row = "| 2 x NVIDIA H200 | 580.159.04, open module | 13.3.1 | 1 | 390 to 391 GB/s |"
+    assert page.count(row) == 1
+    assert updated(page, both) == page
+    assert row in updated(page, RUN)
+    # A later run that did not measure them takes the row away.
+    assert row not in updated(page, replace(both, measured={}))
+
+
 def test_the_same_run_again_changes_nothing() -> None:
     once = updated(PAGE, RUN)
     assert updated(once, RUN) == once

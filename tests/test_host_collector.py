@@ -470,6 +470,8 @@ class TestKernelLog:
         ("text", "topic"),
         [
             ("NVRM: Xid (PCI:0000:0f:00): 79, pid=1, GPU has fallen off the bus.", "xid"),
+            ("nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up",
+             "sxid"),
             ("nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
              "peermem"),
             ("nv_peer_mem: Unknown symbol ib_register_peer_memory_client (err 0)", "peermem"),

@@ -14,6 +14,8 @@ import pytest
 from gdrcheck import run
 from gdrcheck.outcome import InputError
 from gdrcheck.prepare import Prepared, parse_inventory, prepare
+from gdrcheck.results.folder import IB_LINKS_FILE
+from tests.test_ib_links import IBNETDISCOVER
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
@@ -155,3 +157,11 @@ def test_results_folder_that_cannot_be_made_is_one_problem(
 def test_standard_input_that_is_no_inventory_is_refused(content: bytes) -> None:
     with pytest.raises(InputError, match="standard input"):
         parse_inventory(content)
+
+
+def test_a_list_of_links_goes_with_the_run(request_data: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "ib.txt").write_text(IBNETDISCOVER)
+    for own in request_data["hostvars"].values():
+        own["gdrcheck_ib_links"] = "ib.txt"
+    folder = Path(prepared(request_data, tmp_path).run_dir)
+    assert (folder / IB_LINKS_FILE).read_text() == IBNETDISCOVER

@@ -7,7 +7,8 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from gdrcheck.profile import Expect, Gpus, NicSelector, Profile, Rails
+from gdrcheck.expect import Expect
+from gdrcheck.profile import Gpus, NicSelector, Profile, Rails
 
 RAILS = Rails(
     count=1, nics=(NicSelector(name="mlx5_*"),), port_rate_gbps=400, link_layer="ethernet"
@@ -104,6 +105,14 @@ def test_gpus_of_rails_that_cannot_be_are_refused(
         ("fabric_manager", "absent"),
         ("mig", "disabled"),
         ("bar1_bytes", 1),
+        ("vbios", "96.*"),
+        ("ecc", "enabled"),
+        ("compute_mode", "default"),
+        ("persistence", "on"),
+        ("confidential_computing", "off"),
+        ("power_limit_w", 700),
+        ("nvlinks", 18),
+        ("peer_access", "all"),
         ("rail_distance", "SYS"),
         ("gpu_link", {}),
     ],
@@ -113,6 +122,18 @@ def test_no_value_of_a_gpu_is_expected_where_none_is_promised(key: str, value: o
     with pytest.raises(ValidationError, match=rf"is about GPUs.*or no {key} "):
         Profile.model_validate({"gpus": {"count": 0}, "expect": expect})
     assert Profile.model_validate({"gpus": H200S, "expect": expect}).expect.kernel == "6.8*"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "mig", "said"),
+    [(1, None, "gpus.count is 1; expected no peer_access"), (2, "enabled", "expect.mig enabled")],
+)
+def test_gpus_that_can_have_no_peers_are_promised_none(
+    gpus: int, mig: str | None, said: str
+) -> None:
+    expect = {"peer_access": "all", "mig": mig}
+    with pytest.raises(ValidationError, match=said):
+        Profile.model_validate({"gpus": H200S | {"count": gpus}, "expect": expect})
 
 
 def test_what_only_the_collector_reads_is_named() -> None:

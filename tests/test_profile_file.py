@@ -144,8 +144,10 @@ def test_all_problems_of_a_file_are_reported_at_once_in_its_order() -> None:
             "expect: {gpus: 8}\n",
             "p.yml:1: expect.gpus: unknown key; expected one of os, kernel, command_line, modules, "
             "iommu, ofed, firmware, driver, cuda, open_module, fabric_manager, mig, bar1_bytes, "
-            "mtu_bytes, rail_distance, nic_link, gpu_link, uplink, acs_redirect, relaxed_ordering, "
-            "max_payload_bytes, max_read_request_bytes; did you mean gpus, not indented?",
+            "vbios, ecc, compute_mode, persistence, confidential_computing, power_limit_w, "
+            "nvlinks, peer_access, mtu_bytes, rail_distance, nic_link, gpu_link, uplink, "
+            "acs_redirect, relaxed_ordering, max_payload_bytes, max_read_request_bytes; "
+            "did you mean gpus, not indented?",
         ),
         (
             "expect: {modules: [ib-core]}\n",

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrcheck import topology
-from gdrcheck.facts import Facts, PciFunction, PciTree, Unreadable
+from gdrcheck.facts import Facts, NvLink, PciFunction, PciTree, Unreadable
 from tests import facts as build
+from tests.gpu_facts import gpu_health, gpu_peer, nvlink, nvlinks
 
 
 @dataclass
@@ -257,6 +258,56 @@ def test_no_way_over_a_third_is_shorter_than_the_host_bridges_allow(
         # Two switches in a row are neighbours of a third between them, without being one switch.
         allowed = max(longest, topology.rank("PXB"))
         assert topology.rank(whole) <= allowed
+
+
+GPUS = ("0000:1a:05.0", "0000:1a:06.0")
+
+
+def with_links(*links: object, peers: object = ()) -> Facts:
+    """Two GPUs, each with its own NVLinks."""
+    gpus = tuple(
+        build.gpu(slot, health=of if isinstance(of, Unreadable) else gpu_health(nvlinks=of))
+        for slot, of in zip(GPUS, links, strict=True)
+    )
+    return build.facts(nvml=build.nvml(gpus=gpus, peers=peers))
+
+
+def direct(number: int, slot: str, **changes: object) -> NvLink:
+    return nvlink(number, remote="gpu", remote_slot=slot, **changes)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "links"),
+    [
+        ((), (), 0),
+        (nvlinks(), nvlinks(), 18),
+        (nvlinks(), nvlinks(nvlink(3, active=False), nvlink(7, active=False)), 16),
+        (nvlinks(), (), 0),
+        ((direct(0, GPUS[1]), direct(1, GPUS[1])), (direct(0, GPUS[0]), direct(1, GPUS[0])), 2),
+        ((direct(0, GPUS[1]), direct(1, GPUS[1], active=False)), (), 1),
+        ((direct(0, "0000:99:00.0"),), (direct(0, "0000:99:00.0"),), 0),
+        ((direct(0, GPUS[1]), nvlink(1)), (direct(0, GPUS[0]), nvlink(1)), 1),
+        ((nvlink(0, active=Unreadable(unreadable="no answer")),), (nvlink(0),), None),
+        ((nvlink(0, remote=Unreadable(unreadable="no answer")),), (nvlink(0),), None),
+        (Unreadable(unreadable="no answer"), nvlinks(), None),
+    ],
+)
+def test_nvlinks_between_two_gpus_are_counted(
+    one: object, other: object, links: int | None
+) -> None:
+    assert topology.nvlinks_between(with_links(one, other), *GPUS) == links
+
+
+def test_nvlinks_of_a_gpu_that_does_not_answer_are_not_known() -> None:
+    assert topology.nvlinks_between(with_links((), ()), GPUS[0], "0000:99:00.0") is None
+    assert topology.nvlinks_between(build.facts(nvml=None), *GPUS) is None
+
+
+def test_what_nvml_says_of_two_gpus_is_found_each_way_and_of_no_others() -> None:
+    said = (gpu_peer(*GPUS), gpu_peer(*GPUS[::-1], read="not supported"))
+    facts = with_links((), (), peers=(*said, gpu_peer(GPUS[0], "0000:99:00.0")))
+    assert topology.peers(facts, *GPUS) == said
+    assert topology.peers(with_links((), (), peers=Unreadable(unreadable="no")), *GPUS) == ()
 
 
 def test_the_order_of_distances_ends_with_the_unknown() -> None:

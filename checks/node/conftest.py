@@ -19,17 +19,20 @@ from checks.conftest import (
     subjects,
 )
 from checks.node.cuda import cuda_refused, device_of, gpu_refused
+from checks.node.peers import GpuPair, gpu_pairs
 from checks.node.registering import Registering
 from gdrcheck import gates, rails
 from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Finding, Severity, Where
+from gdrcheck.gpu_load import GpuGone
 from gdrcheck.outcome import Blocked, CheckFailure, NotJudged, ProbeError
 from gdrcheck.profile import Profile
 from gdrcheck.rails import GpuNic, Rail
 from gdrcheck.registration import METHODS, Attempt, Method
-from gdrcheck.rules import absence, gpudirect, ports, registration
+from gdrcheck.rules import absence, gpu_load, gpudirect, ports, registration
 from gdrcheck.rules import cuda as cuda_rules
 from gdrcheck.rules import gpu as gpu_rules
+from gdrcheck.rules import gpu_peers as peer_rules
 from gdrcheck.run import RunSpec
 
 if TYPE_CHECKING:
@@ -68,11 +71,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A case for each method and each GPU with each NIC; marked ``moves``, for fewer of them."""
-    if "gpu_nic" not in metafunc.fixturenames:
+    """A case for each two GPUs, and for each method and each GPU with each NIC.
+
+    Of the latter fewer, if marked ``moves``.
+    """
+    if not {"gpu_nic", "gpu_pair"} & set(metafunc.fixturenames):
         return
     profile = spec_of(metafunc.config).profile_of(metafunc.config.getoption("--gdrcheck-node"))
     facts = facts_of(metafunc.config)
+    subjects(metafunc, "gpu_pair", gpu_pairs(profile, facts), "two GPUs of a node")
     moves = metafunc.definition.get_closest_marker("moves")
     pairs = (rails.pairs_to_move_through if moves else rails.gpu_nic_pairs)(profile, facts)
     cases = [GpuNicMethod(pair, method) for pair in pairs for method in METHODS]
@@ -134,6 +141,49 @@ def open_gpu(
     return _opened(gpu, started_cuda, profile, facts, pytestconfig)
 
 
+@pytest.fixture
+def gpu_pair(request: pytest.FixtureRequest) -> GpuPair:
+    """Two GPUs that the profile promises."""
+    return cast(GpuPair, promised(request))
+
+
+@pytest.fixture
+def open_pair(
+    gpu_pair: GpuPair,
+    started_cuda: Session,
+    profile: Profile,
+    facts: Facts,
+    pytestconfig: pytest.Config,
+) -> tuple[Gpu, Gpu]:
+    """Both GPUs, open; blocked by what was found of one before, or keeps it from opening."""
+    one, other = (
+        _opened(gpu, started_cuda, profile, facts, pytestconfig)
+        for gpu in (gpu_pair.one, gpu_pair.other)
+    )
+    return one, other
+
+
+@pytest.fixture
+def calls_of_pair(
+    gpu_pair: GpuPair, facts: Facts, pytestconfig: pytest.Config
+) -> Callable[[], AbstractContextManager[None]]:
+    """A block whose errors of CUDA are findings about the two GPUs; neither is used after one."""
+    from gdrcheck.gpu.errors import CudaError
+
+    @contextmanager
+    def judged() -> Iterator[None]:
+        try:
+            yield
+        except CudaError as error:
+            finding = peer_rules.call_failed(gpu_pair.where, error, gpu_pair.slots, facts)
+            if error.function not in peer_rules.HARMLESS:
+                for gpu in (gpu_pair.one, gpu_pair.other):
+                    pytestconfig.stash[FOUND].setdefault(gpu.where.text(), finding)
+            gates.fail(finding)
+
+    return judged
+
+
 def _opened(
     gpu: PromisedGpu, cuda: Session, profile: Profile, facts: Facts, config: pytest.Config
 ) -> Gpu:
@@ -149,8 +199,10 @@ def _opened(
 
 
 @pytest.fixture
-def calls(gpu: PromisedGpu, facts: Facts) -> Callable[[], AbstractContextManager[None]]:
-    """A block whose errors of CUDA are findings about the GPU."""
+def calls(
+    gpu: PromisedGpu, facts: Facts, pytestconfig: pytest.Config
+) -> Callable[[], AbstractContextManager[None]]:
+    """A block whose errors of CUDA are findings about the GPU, which is not used after one."""
     from gdrcheck.gpu.errors import CudaError
 
     @contextmanager
@@ -158,7 +210,13 @@ def calls(gpu: PromisedGpu, facts: Facts) -> Callable[[], AbstractContextManager
         try:
             yield
         except CudaError as error:
-            gates.fail(cuda_rules.call_failed(gpu.where, error, gpu.slot or "", facts))
+            found = cuda_rules.call_failed(gpu.where, error, gpu.slot or "", facts)
+        except GpuGone as error:
+            found = gpu_load.gone(gpu.where, error)
+        else:
+            return
+        pytestconfig.stash[FOUND].setdefault(found.where.text(), found)
+        gates.fail(found)
 
     return judged
 

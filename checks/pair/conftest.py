@@ -1,6 +1,7 @@
 """One case for everything that this node's rails owe, and the walk through the rounds.
 
-The node's own cases come last: each node has them, also one that owns no pair.
+The node's own cases come last: each node has them, also one that owns no pair. Those of its GPUs
+run without rendezvous and walk on a node that has no pairs at all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 from checks.conftest import facts_of, spec_of
 from checks.pair.measuring import Measuring
 from gdrcheck import gates, steps
-from gdrcheck.facts import CountersAfter
+from gdrcheck.facts import CountersAfter, Nvml, Unreadable
 from gdrcheck.node.local_gpus import local_gpus
 from gdrcheck.outcome import Blocked
 from gdrcheck.pairing.cases import PairCase, pair_cases, plan_text
@@ -24,12 +25,16 @@ from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.pairing.walk import PairWalk
 from gdrcheck.probes import LIVE_ROOT
 from gdrcheck.probes.counters import read_counters_after
+from gdrcheck.probes.gpu import ANSWER, read_nvml
 from gdrcheck.probes.ports import read_state
+from gdrcheck.probes.xids import read_watch
 from gdrcheck.rails import Rail
 from gdrcheck.results.files import write_atomic
-from gdrcheck.results.incoming import COUNTERS_FILE, FACTS_FILE
+from gdrcheck.results.incoming import COUNTERS_FILE, FACTS_FILE, GPUS_FILE, XIDS_FILE
+from gdrcheck.results.pairs import nodes_with_pairs
 from gdrcheck.results.plugin import CHECK_PREFIX, NODE_CASE
 from gdrcheck.run import RunSpec
+from gdrcheck.xids import XidWatch
 
 MEASURING = pytest.StashKey[Measuring]()
 WALK = pytest.StashKey[PairWalk]()
@@ -75,9 +80,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Walks all rounds, also those in which this node only responds, and owns no case."""
     config = session.config
-    if config.option.collectonly:
-        return (yield)
     spec, node = spec_of(config), config.getoption("--gdrcheck-node")
+    if config.option.collectonly or node not in nodes_with_pairs(spec):
+        return (yield)
     if planned := plan_text(spec, node, _owned(config)):
         with steps.step(f"planned time of this node's pairs, where nothing is wrong: {planned}"):
             pass
@@ -110,7 +115,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
     Outside of any case: a hang there must not be charged to the port that comes next.
     """
-    if _is_node_case(item):
+    if _is_node_case(item) and WALK in item.config.stash:
         item.config.stash[WALK].finish()
     return (yield)
 
@@ -146,3 +151,19 @@ def state_after(active_rail: Rail) -> str:
     """The state, now, of a port that was active when the facts were read; else blocked."""
     state = read_state(LIVE_ROOT, active_rail.nic, active_rail.port)
     return gates.readable(state, active_rail.where, "port state after the transfers")
+
+
+@pytest.fixture(scope="session")
+def nvml_after(pytestconfig: pytest.Config) -> Nvml | Unreadable | None:
+    """What NVML says of all GPUs, now that this node has done its part; kept as a file."""
+    found = read_nvml(LIVE_ROOT)
+    if found is not None:
+        path = Path(pytestconfig.getoption("--gdrcheck-out")) / GPUS_FILE
+        write_atomic(path, ANSWER.dump_json(found, indent=1))
+    return found
+
+
+@pytest.fixture(scope="session")
+def xid_watch(pytestconfig: pytest.Config) -> XidWatch:
+    """The XIDs of the run until now, as the node's watcher tells."""
+    return read_watch(Path(pytestconfig.getoption("--gdrcheck-out")) / XIDS_FILE)

@@ -16,9 +16,12 @@ from gdrcheck.rules import (
     arp,
     driver,
     gpu,
+    gpu_health,
+    gpu_settings,
     gpudirect,
     host,
     nvidia,
+    nvlink,
     pci,
     pci_links,
     pci_settings,
@@ -45,6 +48,8 @@ OF_NODE = (
     gpudirect.peermem_symbols,
     gpu.extra,
     gpu.nvml_failed,
+    gpu_settings.wrong_confidentiality,
+    nvlink.switch_error,
     arp.arp_flux,
     gates.devices_extra,
     gates.pci_listed,
@@ -57,7 +62,19 @@ OF_GPU = (
     pci_links.width_of_gpu,
     pci_links.speed_of_gpu,
 )
-OF_ANSWER = (gpu.wrong_model, gpu.wrong_mig, gpu.small_bar1)
+OF_ANSWER = (
+    gpu.wrong_model,
+    gpu.wrong_mig,
+    gpu.small_bar1,
+    gpu_settings.wrong_ecc_mode,
+    gpu_health.uncorrectable,
+    gpu_health.memory_repair,
+    gpu_settings.wrong_compute_mode,
+    gpu_settings.wrong_persistence,
+    gpu_settings.low_power_limit,
+    gpu_settings.wrong_vbios,
+)
+OF_ANSWER_AND_NODE = (gpu_health.fatal_xid, gpu_health.reset_needed, nvlink.links_down)
 OF_PORT = (
     ports.lanes_missing,
     ports.rate_low,
@@ -122,6 +139,8 @@ def _rules(profile: Profile, facts: Facts) -> Iterator[Judge]:
             yield partial(of_gpu, where, slot, profile, facts)
         for of_answer in OF_ANSWER:
             yield partial(_of_answer, of_answer, where, slot, profile, facts)
+        for of_both in OF_ANSWER_AND_NODE:
+            yield partial(_of_both, of_both, where, slot, profile, facts)
 
 
 def _gpus(profile: Profile, facts: Facts) -> Iterator[tuple[Where, str | None]]:
@@ -139,3 +158,13 @@ def _of_answer(
     facts: Facts,
 ) -> Finding | None:
     return rule(where, gpu.answering(where, slot, profile, facts), profile)
+
+
+def _of_both(
+    rule: Callable[[Where, Gpu, Profile, Facts], Finding | None],
+    where: Where,
+    slot: str | None,
+    profile: Profile,
+    facts: Facts,
+) -> Finding | None:
+    return rule(where, gpu.answering(where, slot, profile, facts), profile, facts)

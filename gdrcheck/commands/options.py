@@ -14,6 +14,7 @@ examples:
   gdrcheck facts --json > facts.json     the same as data; schema: gdrcheck schema facts
   gdrcheck facts --from facts.json       facts that were collected elsewhere, or in a run
   ssh node1 gdrcheck facts --json | gdrcheck facts --from -
+  gdrcheck facts --capture captured      a tree for a bug report, names and addresses replaced
 
 What only root can read of a host (PCIe settings, kernel log, files of modules, systemd units) is
 left in a folder, and found there until the next boot, by (in a checkout)
@@ -43,6 +44,13 @@ def add_facts(parser: argparse.ArgumentParser) -> None:
         "--node", metavar="NAME", help="name of the node in the facts (default: its host name)"
     )
     parser.add_argument("--json", action="store_true", help="print facts.json")
+    parser.add_argument(
+        "--capture",
+        type=Path,
+        metavar="DIR",
+        help="write all that was read to DIR, names and addresses replaced, for a bug report or a "
+        "test; gdrcheck facts --root DIR reads it",
+    )
 
 
 def add_topo(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from gdrcheck import __version__
 from gdrcheck.commands.judging import Judged, judge
 from gdrcheck.commands.output import say
 from gdrcheck.draft import Draft, draft
-from gdrcheck.facts import Facts, Unreadable
+from gdrcheck.facts import Facts, GpuHealth, Nvml, Unreadable
 from gdrcheck.facts_file import load_facts, place_of
 from gdrcheck.outcome import InputError
 from gdrcheck.profile_file import load_profile, parse_profile
@@ -119,13 +119,16 @@ def _by_reason(left_out: Iterable[Left]) -> list[str]:
 def _remarks(facts: Facts, found: Draft, judged: Judged) -> list[str]:
     """What is not in the profile, by reason, what was not judged, and what the GPUs went through.
 
-    Xid lines of the kernel log break no rule, since many come from an application's own fault.
+    Only a fatal Xid of the kernel log breaks a rule: many come from an application's own fault.
     """
     left_out = _by_reason((*found.no_rails, *found.left_out))
     log = () if isinstance(facts.host.kernel_log, Unreadable) else facts.host.kernel_log
     xids = [line.text for line in log if line.topic == XID]
     parts = {
         "left out of the profile:": left_out,
+        "power limits below what the GPUs are made for, and promised so. Are they meant?": (
+            _limited(facts)
+        ),
         "could not be judged:": by_place(judged.errors),
         f"Xid lines in the kernel log: {len(xids)}. Is this node one to take as the model?": [
             *xids[-SHOWN_XIDS:]
@@ -136,4 +139,17 @@ def _remarks(facts: Facts, found: Draft, judged: Judged) -> list[str]:
         for title, texts in parts.items()
         if texts
         for line in (title, *(one for text in texts for one in wrapped(text)))
+    ]
+
+
+def _limited(facts: Facts) -> list[str]:
+    """The GPUs whose power limit is below their default one."""
+    gpus = facts.nvml.gpus if isinstance(facts.nvml, Nvml) else ()
+    powers = [(gpu.slot, gpu.health.power) for gpu in gpus if isinstance(gpu.health, GpuHealth)]
+    return [
+        f"{slot}: {power.limit_w:g} of {power.default_w:g} W"
+        for slot, power in powers
+        if isinstance(power.limit_w, float)
+        and isinstance(power.default_w, float)
+        and power.limit_w < power.default_w
     ]

@@ -18,8 +18,22 @@ from gdrcheck.facts.base import (
     Slot,
     Unreadable,
 )
+from gdrcheck.facts.cabling import Neighbour
 from gdrcheck.facts.driver import NvidiaDriver, Peermem, Provider, RdmaStack
 from gdrcheck.facts.gpu import Gpu, GpuProcess, MigDevice, Nvml
+from gdrcheck.facts.gpu_health import (
+    Clocks,
+    Ecc,
+    EccCounts,
+    GpuHealth,
+    GpuPeer,
+    NvLink,
+    PcieLink,
+    Power,
+    RetiredPages,
+    RowRemap,
+    Temperature,
+)
 from gdrcheck.facts.host import (
     Collector,
     Host,
@@ -45,14 +59,19 @@ __all__ = [
     "DEVICE_NAME_PATTERN",
     "SLOT_PATTERN",
     "Acs",
+    "Clocks",
     "Collector",
     "CountersAfter",
     "DeviceCounters",
     "DeviceName",
+    "Ecc",
+    "EccCounts",
     "Facts",
     "FactsModel",
     "GidEntry",
     "Gpu",
+    "GpuHealth",
+    "GpuPeer",
     "GpuProcess",
     "Host",
     "HugePages",
@@ -63,18 +82,25 @@ __all__ = [
     "LogLine",
     "MigDevice",
     "Module",
+    "Neighbour",
     "Netdev",
+    "NvLink",
     "NvidiaDriver",
     "Nvml",
     "PciFunction",
     "PciSettings",
     "PciTree",
+    "PcieLink",
     "Peermem",
     "Port",
+    "Power",
     "Provider",
     "RdmaDevice",
     "RdmaStack",
+    "RetiredPages",
+    "RowRemap",
     "Slot",
+    "Temperature",
     "Unreadable",
     "VerbsDevice",
     "VerbsPort",
@@ -88,7 +114,7 @@ class Facts(FactsModel):
     driver is not loaded. ``nvml`` None: there is no driver that could answer.
     """
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     node: str
     collector: Collector | Unreadable
     host: Host

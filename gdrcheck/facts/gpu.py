@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gdrcheck.facts.base import FactsModel, Slot, Unreadable
+from gdrcheck.facts.gpu_health import NOT_ASKED, GpuHealth, GpuPeer
 
 Virtualization = Literal["none", "passthrough", "vgpu", "host vgpu", "host vsga"]
 
@@ -44,6 +45,7 @@ class Gpu(FactsModel):
     compute_mode: str | Unreadable
     fabric_state: str | Unreadable | None
     virtualization: Virtualization | Unreadable | None = None
+    health: GpuHealth | Unreadable = NOT_ASKED
 
 
 class Nvml(FactsModel):
@@ -51,7 +53,7 @@ class Nvml(FactsModel):
 
     ``lost`` holds the GPUs that did not answer, each with NVML's error: by slot, or as
     ``index 3`` when NVML does not say which slot it is. ``confidential_computing`` None: this
-    machine has no such mode.
+    machine has no such mode. ``peers``: each GPU with each other one, both ways.
     """
 
     driver_version: str | Unreadable
@@ -59,6 +61,7 @@ class Nvml(FactsModel):
     gpus: tuple[Gpu, ...]
     lost: dict[str, str]
     confidential_computing: Literal["on", "off"] | Unreadable | None = None
+    peers: tuple[GpuPeer, ...] | Unreadable = ()
 
     def gpu(self, slot: str) -> Gpu | None:
         """The GPU at ``slot``; None when NVML does not list it."""

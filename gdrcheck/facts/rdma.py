@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from gdrcheck.facts.base import FactsModel, LinkLayer, Slot, Unreadable
+from gdrcheck.facts.cabling import Neighbour
 
 
 def _is_subnet(text: str) -> str:
@@ -32,12 +33,14 @@ class Netdev(FactsModel):
 
     ``up``: administratively, and with a carrier where the driver tells. ``subnets`` are the IPv4
     networks that are directly connected to it, as ``10.0.0.0/24``, by the main routing table.
+    ``neighbour`` None: nobody asked for it.
     """
 
     name: str
     mtu_bytes: int | Unreadable
     up: bool | Unreadable
     subnets: tuple[Subnet, ...] | Unreadable
+    neighbour: Neighbour | Unreadable | None = None
 
 
 class Port(FactsModel):

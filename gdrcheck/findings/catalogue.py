@@ -8,9 +8,13 @@ from types import MappingProxyType
 from gdrcheck.findings import (
     differences,
     drv,
+    fabric,
     gpu,
     gpu_cuda,
+    gpu_health,
+    gpu_links,
     gpu_memory,
+    gpu_settings,
     host,
     mr,
     mr_dmabuf,
@@ -32,8 +36,9 @@ from gdrcheck.nearest import did_you_mean
 from gdrcheck.outcome import InputError
 
 AREAS = (
-    *(host, drv, gpu, gpu_cuda, gpu_memory, pci),
+    *(host, drv, gpu, gpu_cuda, gpu_memory, gpu_health, gpu_settings, gpu_links, pci),
     *(port, port_settings, port_counters),
+    fabric,
     *(mr, mr_dmabuf, mr_peermem, mr_gpu, mr_move),
     *(pair, pair_ends, pair_gpu, pair_numbers, differences, run),
 )

@@ -61,31 +61,63 @@ ENTRIES: tuple[Entry, ...] = (
         "mlxfwmanager's manual",
     ),
     Entry(
-        code="HOST-DRIFT",
-        title="Nodes of one profile differ in their software",
+        code="GPU-VBIOS-DIFFERS",
+        title="GPUs of one board run different VBIOS versions",
         meaning=(
-            "Operating system, kernel, relevant words of its command line, NVIDIA's driver, OFED "
-            "or rdma-core are not the same on all nodes. It is no fault by itself, but results of "
-            "such nodes cannot be compared, and a fault on some of them may come from it."
+            "GPUs with the same board part number do not all have the same VBIOS. It is no fault "
+            "by itself, but clocks, power limits and known faults come with it, so results of "
+            "such GPUs cannot be compared."
+        ),
+        evidence="Board part number and VBIOS version of every GPU, as NVML tells them; the model "
+        "where it tells no board part number.",
+        causes=(
+            "A GPU, or the whole board of GPUs, was replaced by one with another version.",
+            "An update of the system's firmware left one node or one GPU out.",
+            "The nodes were delivered in several lots.",
+        ),
+        repair=(
+            "Read it on both nodes: "
+            "`nvidia-smi --query-gpu=pci.bus_id,vbios_version --format=csv`.",
+            "Bring all to one version with the firmware package of the system's manufacturer; "
+            "never flash a VBIOS that is not from there.",
+            "Promise it: expect.vbios in the profile makes a wrong version a failure.",
+        ),
+        severity=Severity.WARN,
+        source="NVML API reference (nvmlDeviceGetVbiosVersion, nvmlDeviceGetBoardPartNumber), "
+        "nvidia-smi(1)",
+    ),
+    Entry(
+        code="HOST-DRIFT",
+        title="Nodes of one profile differ in software or settings",
+        meaning=(
+            "Operating system, kernel, relevant words of its command line, NVIDIA's driver, OFED, "
+            "rdma-core, or a setting of the platform, of NICs or of GPUs is not the same on all "
+            "nodes. It is no fault by itself, but results of such nodes cannot be compared, and a "
+            "fault on some of them may come from it."
         ),
         evidence=(
-            "The value on each node, and which nodes differ from most. Of the command line only "
-            "words about IOMMU, PCI, memory, cores and drivers are compared."
+            "The value on each node, and which nodes differ from most, or that there is a tie. Of "
+            "the command line only words about IOMMU, PCI, memory, cores and drivers are compared. "
+            "A value of several NICs or GPUs names those that differ from the others of the node."
         ),
         causes=(
             "A node missed an update, or was installed at another time from another image.",
             "An update is installed, but the node was not restarted since.",
-            "A setting was tried out by hand on one node and left there.",
+            "A setting was tried out by hand on one node and left there, or was lost at a restart.",
+            "The BIOS of one node has other settings (ACS, IOMMU, payload), or its defaults.",
         ),
         repair=(
             "Look at the values in the finding: which of them is the wanted one.",
-            "Bring the nodes that differ to the same version and restart them.",
+            "Bring the nodes that differ to the same version or setting, and restart them where "
+            "it is one of the kernel or the BIOS.",
             "If the nodes are meant to differ, give them different profiles.",
-            "Promise it: expect.os, kernel, command_line, driver or ofed in the profile make a "
-            "wrong value a failure.",
+            "Promise it: expect.os, kernel, command_line, driver, ofed, iommu, acs_redirect, "
+            "max_read_request_bytes, ecc or power_limit_w, among others, make a wrong value a "
+            "failure.",
         ),
         severity=Severity.WARN,
-        source="os-release(5), uname(2), Linux Documentation/admin-guide/kernel-parameters.rst",
+        source="os-release(5), uname(2), Linux Documentation/admin-guide/kernel-parameters.rst, "
+        "PCI Express base specification, NVML API reference",
     ),
     Entry(
         code="HOST-CLOCK-OFFSET",

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from gdrcheck import steps
 from gdrcheck.gpu.compat import call, driver, undone
 from gdrcheck.gpu.context import Gpu
+from gdrcheck.gpu.library import device_ordinal
 from gdrcheck.pattern import Bytes
 from gdrcheck.registration import BufferKind, Proof
 from gdrcheck.sizes import size_text
@@ -82,7 +84,7 @@ def prove(buffer: Buffer) -> Proof:
         kind=buffer.kind,
         memory_type=_memory_type(int(_attribute(buffer, "MEMORY_TYPE"))),
         managed=bool(_attribute(buffer, "IS_MANAGED")),
-        ordinal=int(_attribute(buffer, "DEVICE_ORDINAL")),
+        ordinal=_ordinal(buffer),
         expected_ordinal=buffer.gpu.device.ordinal,
         gdr_capable=bool(_attribute(buffer, "IS_GPU_DIRECT_RDMA_CAPABLE")),
         # Only what follows the pointer is the buffer's.
@@ -96,6 +98,12 @@ def _attribute(buffer: Buffer, name: str) -> Any:
     what = f"cuPointerGetAttribute {name} of {buffer.name}"
     (value,) = call(what, driver.cuPointerGetAttribute, attribute, buffer.address)
     return value
+
+
+def _ordinal(buffer: Buffer) -> int:
+    what = f"cuPointerGetAttribute DEVICE_ORDINAL of {buffer.name}"
+    with steps.step(what):
+        return device_ordinal(what, buffer.address)
 
 
 def _memory_type(number: int) -> Any:

@@ -27,6 +27,8 @@ driver: Any = _driver
 __all__ = ["call", "driver", "quiet", "undone"]
 
 _UNKNOWN_STATUS = re.compile(r"(\d+) is not a valid CUresult")
+# What line 13.3 says in a plain RuntimeError, where others have a class for it.
+_NO_FUNCTION = re.compile(r'Function "\w+" not found')
 _NOT_SUPPORTED_NUMBER = 801
 
 
@@ -88,7 +90,7 @@ def undone(what: str, function: Callable[..., Any], *arguments: Any) -> Iterator
 
 
 def _without_function(what: str, name: str, problem: RuntimeError) -> CudaError:
-    if type(problem).__name__ == "FunctionNotFoundError":
+    if type(problem).__name__ == "FunctionNotFoundError" or _NO_FUNCTION.match(str(problem)):
         return CudaError(
             what,
             function=name,

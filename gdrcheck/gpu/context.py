@@ -16,17 +16,18 @@ class Gpu:
     """A GPU with its primary context retained, made and closed by ``open_gpu``.
 
     ``stack`` holds what lives as long as the context: closed before it, last in first out.
+    ``context`` is for calls that name one, and of no use after the block.
     Everything of a GPU raises CudaError when the driver refuses.
     """
 
     def __init__(self, device: GpuDevice, context: Any, stack: ExitStack) -> None:
         self.device = device
         self.stack = stack
-        self._context = context
+        self.context = context
 
     def activate(self) -> None:
         """Make this GPU's context the current one of the thread: calls of CUDA go to it."""
-        quiet(f"cuCtxSetCurrent on {self.device.slot}", driver.cuCtxSetCurrent, self._context)
+        quiet(f"cuCtxSetCurrent on {self.device.slot}", driver.cuCtxSetCurrent, self.context)
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -35,7 +36,7 @@ class Gpu:
         """
         self.activate()
         what = f"cuCtxSetCurrent on {self.device.slot}"
-        with undone(what, driver.cuCtxSetCurrent, self._context):
+        with undone(what, driver.cuCtxSetCurrent, self.context):
             yield
 
     def synchronize(self) -> None:

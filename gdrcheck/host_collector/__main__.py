@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .collector import HOST_FILE, collect
+from .neighbours import WAYS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,10 +22,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="NAME",
         help="a further kernel module to look at; may be repeated",
     )
+    parser.add_argument(
+        "--neighbours",
+        choices=WAYS,
+        default="none",
+        help="lldp: also learn which switch ports the cables lead to, for at most 35 s",
+    )
     parser.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     try:
-        values = collect(options.out, options.root, options.module)
+        values = collect(options.out, options.root, options.module, neighbours=options.neighbours)
     except OSError as error:
         place = error.filename or options.out
         print(

@@ -15,6 +15,7 @@ from typing import Any
 from .children import ask
 from .config_spaces import SLOT, save_config_spaces
 from .kernel_log import read_kernel_log
+from .neighbours import read_neighbours
 from .reading import write
 from .software import (
     MODULES,
@@ -37,23 +38,27 @@ def collect(
     root: Path = Path("/"),
     modules: Sequence[str] = (),
     deadline_s: float = DEADLINE_S,
+    neighbours: str = "none",
 ) -> dict[str, Any]:
     """Reads everything and returns what it wrote to ``host.json``. ``modules``: further ones.
 
+    ``neighbours``: ``lldp`` to learn what the NICs' cables lead to, which may take 35 s.
     A value that cannot be read is ``{"unreadable": why}``. OSError when ``out`` cannot be written.
     What an earlier collector left there is replaced as a whole, at the end.
     """
     make_folder(out)
     drafts = Path(tempfile.mkdtemp(prefix=".drafts-", dir=out))
     try:
-        values = read_all(drafts, root, modules, deadline_s)
+        values = read_all(drafts, root, modules, deadline_s, neighbours)
         publish(drafts, out)
     finally:
         shutil.rmtree(drafts, ignore_errors=True)
     return values
 
 
-def read_all(drafts: Path, root: Path, modules: Sequence[str], deadline_s: float) -> dict[str, Any]:
+def read_all(
+    drafts: Path, root: Path, modules: Sequence[str], deadline_s: float, neighbours: str
+) -> dict[str, Any]:
     """Reads everything into files in ``drafts``; returns what ``host.json`` among them holds."""
     config = drafts / CONFIG_FOLDER
     config.mkdir()
@@ -67,6 +72,8 @@ def read_all(drafts: Path, root: Path, modules: Sequence[str], deadline_s: float
         "kernel_log": lambda: read_kernel_log(root),
         "config_spaces": lambda: save_config_spaces(root, config),
     }
+    if neighbours == "lldp":
+        sources["neighbours"] = lambda: read_neighbours(root)
     values = ask(sources, drafts, deadline_s)
     told = [] if os.geteuid() == 0 else [f"run by uid {os.geteuid()}, not by root"]
     told += [line for name, value in values.items() for line in complaints(value, name)]

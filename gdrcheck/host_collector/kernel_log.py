@@ -30,13 +30,14 @@ SYMBOL = "(disagrees about version of symbol|Unknown symbol)"
 DRIVER = r"\b(mlx5_core|mlx4_\w+|bnxt_\w+|ice|irdma|efa|ib\d+|virtio_net)\b"
 # The first one that matches has the line.
 TOPICS = (
-    Topic("xid", 120, "NVRM: Xid"),
+    Topic("xid", 100, "NVRM: Xid"),
+    Topic("sxid", 40, r"SXid \("),
     Topic("peermem", 40, f"{SYMBOL} ib_(un)?register_peer_memory_client|{PEERMEM}: {SYMBOL}"),
     Topic("symbols", 40, SYMBOL),
     Topic("dmabuf", 40, "dma-buf attach failed"),
     Topic("nvrm", 40, "NVRM:"),
-    Topic("pcie", 60, "available PCIe bandwidth"),
-    Topic("aer", 50, "PCIe Bus Error|AER:(?! enabled with IRQ)"),
+    Topic("pcie", 50, "available PCIe bandwidth"),
+    Topic("aer", 40, "PCIe Bus Error|AER:(?! enabled with IRQ)"),
     Topic("iommu", 40, r"IO_PAGE_FAULT|DMAR:.*\bfault\b|arm-smmu.*(\bevent 0x|\bfault\b)"),
     Topic("mlx5", 40, r"mlx5_.*([Hh]ealth|assert|syndrome|timeout|unrecoverable|event\[error\])"),
     Topic(

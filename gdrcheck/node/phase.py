@@ -34,7 +34,7 @@ CUDA_STEPS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PhasePlan:
-    """What to run in one phase, and how long it may take."""
+    """What to run in one phase, and how long it may take. ``file``: nothing but this, if given."""
 
     phase: Literal["node", "pair"]
     checks: Path
@@ -43,6 +43,7 @@ class PhasePlan:
     start_s: float
     case_limit: CaseLimit
     phase_s: float
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def run_phase(plan: PhasePlan, record: Record, stop: Stop) -> None:
     A process that hangs or dies costs the case that it was in; the next process takes the rest.
     In the pair phase there is a next one even without a rest: other nodes want to be served.
     """
-    record.say(f"{plan.phase} phase")
+    record.say(f"{plan.phase} phase, only {plan.file}" if plan.file else f"{plan.phase} phase")
     elapsed = Elapsed()
     selection: list[str] | None = None
     while True:
@@ -100,7 +101,7 @@ def _run_process(
         path = plan.out / f"select-{plan.phase}.json"
         path.write_text(json.dumps(selection))
         options.append(f"--gdrcheck-select={path}")
-    argv = pytest_argv(plan.checks, plan.phase, options)
+    argv = pytest_argv(plan.checks, plan.phase, options, plan.file)
     log = _log(plan)
     log_offset = log.stat().st_size if log.exists() else 0
     with CheckProcess(argv, log, cwd=plan.checks.parent) as process:
@@ -194,9 +195,14 @@ def _needs_gpu(where: Where) -> bool:
 
 def _shares_device(one: Where, other: Where) -> bool:
     return one.node == other.node and (
-        (one.nic is not None and one.nic == other.nic)
-        or (one.gpu is not None and one.gpu == other.gpu)
+        (one.nic is not None and one.nic == other.nic) or bool(_gpus(one) & _gpus(other))
     )
+
+
+def _gpus(where: Where) -> set[str]:
+    """The GPU, and the one that it is paired with in its node; a node alone is no GPU."""
+    peer = {where.peer} if where.peer and "/" in where.peer else set()
+    return peer | ({f"{where.node}/{where.gpu}"} if where.gpu else set())
 
 
 def _phase_error(plan: PhasePlan, record: Record, ending: _Ending) -> None:

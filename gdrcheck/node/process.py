@@ -109,8 +109,11 @@ class CheckProcess:
         self.end()
 
 
-def pytest_argv(checks: Path, phase: str, options: Sequence[str]) -> list[str]:
-    """The command line for ``checks``/``phase``; it depends on no configuration file."""
+def pytest_argv(checks: Path, phase: str, options: Sequence[str], file: str = "") -> list[str]:
+    """The command line for ``checks``/``phase``, or for ``file`` in there alone.
+
+    It depends on no configuration file.
+    """
     return [
         sys.executable,
         "-m",
@@ -135,7 +138,7 @@ def pytest_argv(checks: Path, phase: str, options: Sequence[str]) -> list[str]:
         "--tb=short",
         "-v",
         *options,
-        str(checks / phase),
+        str(checks / phase / file),
     ]
 
 

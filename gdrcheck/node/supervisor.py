@@ -32,7 +32,9 @@ from gdrcheck.node.meeting import Meeting, MeetingFactory
 from gdrcheck.node.phase import PhasePlan, run_phase
 from gdrcheck.node.rails import ready_rails
 from gdrcheck.node.record import Record
+from gdrcheck.node.xids import watching_xids
 from gdrcheck.outcome import GdrcheckError
+from gdrcheck.pairing.items import promises_gpus
 from gdrcheck.probes.addresses import ipv4_addresses
 from gdrcheck.profile import Profile
 from gdrcheck.results.events import RunEvent, clip
@@ -44,6 +46,8 @@ from gdrcheck.run import RunSpec
 
 LOG = logging.getLogger(__name__)
 IMAGE_ID_VARIABLE = "GDRCHECK_IMAGE_ID"
+# The check of the pair phase that a node without pairs runs as well: of each promised GPU.
+LOOKING_BACK = "check_gpu_after.py"
 DEFAULT_CHECKS = Path(__file__).resolve().parents[2] / "checks"
 
 
@@ -124,21 +128,33 @@ def _phases(
     collect: Collect,
 ) -> None:
     spec, node = assignment.spec, assignment.node
-    with ExitStack() as stack:
-        meeting: Meeting | None = None
-        if assignment.measures_pairs:
-            # Before everything else: the others want to see that this node lives.
-            path = assignment.out / RENDEZVOUS_FILE
-            meeting = meet(spec, node, assignment.secret, assignment.companions, path=path)
-            stack.enter_context(meeting)
-            meeting.start()
-        facts = _facts(assignment, record, stop, collect)
-        run_phase(_plan(assignment, "node", node_case_limit(spec.waits)), record, stop)
-        if meeting is None or not _agree(assignment, record, stop, meeting, facts):
-            return
-    rails = assignment.profile.rails
-    limit = pair_case_limit(spec.waits, rails.count if rails else 1)
-    run_phase(_plan(assignment, "pair", limit), record, stop)
+    with ExitStack() as whole_run:
+        with ExitStack() as stack:
+            meeting: Meeting | None = None
+            if assignment.measures_pairs:
+                # Before everything else: the others want to see that this node lives.
+                path = assignment.out / RENDEZVOUS_FILE
+                meeting = meet(spec, node, assignment.secret, assignment.companions, path=path)
+                stack.enter_context(meeting)
+                meeting.start()
+            facts = _facts(assignment, record, stop, collect)
+            whole_run.enter_context(watching_xids(facts, assignment.out))
+            run_phase(_plan(assignment, "node", node_case_limit(spec.waits)), record, stop)
+            if meeting is None:
+                _look_back(assignment, record, stop)
+                return
+            if not _agree(assignment, record, stop, meeting, facts):
+                return
+        rails = assignment.profile.rails
+        limit = pair_case_limit(spec.waits, rails.count if rails else 1)
+        run_phase(_plan(assignment, "pair", limit), record, stop)
+
+
+def _look_back(assignment: Assignment, record: Record, stop: Stop) -> None:
+    """The end of a node without pairs: what became of its promised GPUs during the run."""
+    if promises_gpus(assignment.profile) and not stop.reason:
+        limit = node_case_limit(assignment.spec.waits)
+        run_phase(_plan(assignment, "pair", limit, LOOKING_BACK), record, stop)
 
 
 def _facts(assignment: Assignment, record: Record, stop: Stop, collect: Collect) -> Facts | None:
@@ -187,7 +203,10 @@ def _agree(
 
 
 def _plan(
-    assignment: Assignment, phase: Literal["node", "pair"], case_limit: CaseLimit
+    assignment: Assignment,
+    phase: Literal["node", "pair"],
+    case_limit: CaseLimit,
+    file: str = "",
 ) -> PhasePlan:
     waits = assignment.spec.waits
     return PhasePlan(
@@ -198,6 +217,7 @@ def _plan(
         start_s=start_limit_s(waits),
         case_limit=case_limit,
         phase_s=waits.phase_s,
+        file=file,
     )
 
 

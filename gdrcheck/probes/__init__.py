@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gdrcheck.facts import Facts, Unreadable
-from gdrcheck.probes import collected, driver, gpu, host, pci, rdma, survey, versions
+from gdrcheck.probes import collected, driver, gpu, host, neighbours, pci, rdma, survey, versions
 
 LIVE_ROOT = Path("/")
 WITHIN_S = 60.0
@@ -34,6 +34,7 @@ def collect(
         driver_says, opened = asked_nvml.result(), asked_verbs.result()
         nvml = driver_says.nvml
         devices = rdma.answered(asked_devices.result(), opened)
+    devices = neighbours.with_neighbours(devices, left)
     nics = () if isinstance(devices, Unreadable) else devices
     slots = {device.slot for device in nics if device.slot is not None}
     netdevs = {name for device in nics for name in device.netdev_names}

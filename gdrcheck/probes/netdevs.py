@@ -68,7 +68,7 @@ def _parsed(data: bytes) -> Subnets | Unreadable:
     found: dict[str, set[IPv4Network]] = {}
     for number, line in enumerate(lines[1:], start=2):
         try:
-            netdev, network = _route(line)
+            netdev, network = parse_route(line)
         except ValueError as error:
             return Unreadable(unreadable=f"route: line {number}: {error}")
         if network is not None:
@@ -76,7 +76,7 @@ def _parsed(data: bytes) -> Subnets | Unreadable:
     return {netdev: tuple(map(str, sorted(networks))) for netdev, networks in found.items()}
 
 
-def _route(line: str) -> tuple[str, IPv4Network | None]:
+def parse_route(line: str) -> tuple[str, IPv4Network | None]:
     """The interface and its network; None for a route that is not to a network of its own.
 
     ValueError for a line of unknown form.

@@ -24,7 +24,7 @@ MAX_BOARD_CHARS = 64
 
 
 def all_differences(spec: RunSpec, reports: Reports) -> list[CaseResult]:
-    """One case for each rail, board id and kind of software, and for each clock but the leader's.
+    """One case for each rail, board and subject, and for each clock but the leader's.
 
     A subject is compared among the nodes of each profile; its case holds all that was found.
     """
@@ -36,6 +36,7 @@ def all_differences(spec: RunSpec, reports: Reports) -> list[CaseResult]:
             for rail in range(rail_count)
         ),
         *_firmware(groups),
+        *_vbios(groups),
         *(
             _case(
                 f"software_agrees[{name}]", [partial(rules.software, one, name) for one in groups]
@@ -55,16 +56,31 @@ def _groups(spec: RunSpec, reports: Reports) -> list[Group]:
 
 
 def _firmware(groups: Iterable[Group]) -> list[CaseResult]:
+    none = "no NIC of a rail has a board"
+    return _by_board("firmware_agrees", groups, rules.boards, rules.firmware, none)
+
+
+def _vbios(groups: Iterable[Group]) -> list[CaseResult]:
+    none = "NVML tells of no GPU which board it is"
+    return _by_board("vbios_agrees", groups, rules.gpu_boards, rules.vbios, none)
+
+
+def _by_board(
+    check: str,
+    groups: Iterable[Group],
+    boards: Callable[[Group], tuple[str, ...]],
+    rule: Callable[[Group, str], tuple[Finding, ...]],
+    none: str,
+) -> list[CaseResult]:
+    """One case for each board that any group has."""
     rules_of: dict[str, list[Rule]] = {}
     for group in groups:
-        for board in rules.boards(group):
-            rules_of.setdefault(board, []).append(partial(rules.firmware, group, board))
+        for board in boards(group):
+            rules_of.setdefault(board, []).append(partial(rule, group, board))
     if not rules_of:
-        return [
-            fleet_case(f"firmware_agrees[{FLEET}]", Outcome.SKIPPED, "no NIC of a rail has a board")
-        ]
+        return [fleet_case(f"{check}[{FLEET}]", Outcome.SKIPPED, none)]
     return [
-        _case(f"firmware_agrees[{one_line(clip(board, MAX_BOARD_CHARS))}]", found)
+        _case(f"{check}[{one_line(clip(board, MAX_BOARD_CHARS))}]", found)
         for board, found in rules_of.items()
     ]
 
@@ -122,7 +138,7 @@ def _case(id_: str, found: Iterable[Rule]) -> CaseResult:
         except NotPromised as error:
             skips.append(str(error))
     if findings:
-        text = "\n".join(finding.text() for finding in findings)
+        text = "\n".join(one_line(finding.text()) for finding in findings)
         return fleet_case(id_, Outcome.FAILED, text, tuple(findings))
     if open_questions:
         return fleet_case(id_, Outcome.NOT_JUDGED, "; ".join(open_questions))

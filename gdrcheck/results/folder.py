@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from gdrcheck import ib_links as links
 from gdrcheck import run
 from gdrcheck.outcome import InputError
 from gdrcheck.results import states
@@ -19,6 +20,7 @@ from gdrcheck.run import RunSpec
 RUN_FILE = "run.json"
 STATES_FILE = "states.json"
 SECRET_FILE = "secret"
+IB_LINKS_FILE = "ib_links.txt"
 MAX_RUN_BYTES = 64 * 1024 * 1024
 MAX_STATES_BYTES = 64 * 1024 * 1024
 MAX_KEYS = 5
@@ -71,6 +73,23 @@ def keep_states(folder: Path, seen: SeenStates) -> None:
     """Keep ``seen``, so that a later merge of ``folder`` knows what this one was told."""
     text = json.dumps(seen.model_dump(mode="json"), indent=2, sort_keys=True)
     write_atomic(folder / STATES_FILE, text.encode() + b"\n")
+
+
+def ib_links(folder: Path) -> links.IbLinks | None:
+    """The links of the InfiniBand fabric that the run was given; None if it was given none.
+
+    InputError if the file is damaged.
+    """
+    path = folder / IB_LINKS_FILE
+    try:
+        data = read_limited(path, links.MAX_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{folder}: {error}") from error
+    return links.parse(data.decode("utf-8", "replace"), str(path))
 
 
 def remove_secret(folder: Path) -> None:

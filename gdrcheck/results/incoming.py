@@ -27,6 +27,8 @@ FACTS_FILE = "facts.json"
 DONE_FILE = "done.json"
 RENDEZVOUS_FILE = "rendezvous.json"
 COUNTERS_FILE = "counters.json"
+GPUS_FILE = "gpus.json"
+XIDS_FILE = "xids.jsonl"
 JUNIT_FILE = "junit.xml"
 
 MAX_FACTS_BYTES = 4 * 1024 * 1024

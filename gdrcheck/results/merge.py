@@ -8,9 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gdrcheck.ib_links import IbLinks
 from gdrcheck.outcome import InputError, Outcome, Verdict
 from gdrcheck.results import (
     blame,
+    cabling,
     console,
     differences,
     fleet,
@@ -67,11 +69,12 @@ def merge(results_dir: Path, told: SeenStates | None, extra_dir: Path | None = N
         raise InputError(
             f"--extra-junit {extra_dir}: no such folder; expected one with JUnit files"
         )
+    links = folder.ib_links(results_dir)
     extra = [one for one in (results_dir / EXTRA_DIRECTORY, extra_dir) if one is not None]
     foreign_cases = foreign.read_directories(extra)
     reports = _reports(results_dir, spec, seen)
     node_states = {name: _state(report, seen) for name, report in reports.items()}
-    cases = _cases(spec, reports, node_states)
+    cases = _cases(spec, reports, node_states, links)
     cases += foreign_cases
     result = plain.in_lines(_summary(spec, seen, cases, reports, node_states))
     suites = _suites(spec, cases)
@@ -116,7 +119,10 @@ def _worse_word(spec: RunSpec, report: NodeReport) -> Iterator[str]:
 
 
 def _cases(
-    spec: RunSpec, reports: Mapping[str, NodeReport], node_states: Mapping[str, SeenState]
+    spec: RunSpec,
+    reports: Mapping[str, NodeReport],
+    node_states: Mapping[str, SeenState],
+    links: IbLinks | None,
 ) -> list[CaseResult]:
     """Every case of the run but those of other tools, waivers applied."""
     cases: list[CaseResult] = []
@@ -126,7 +132,10 @@ def _cases(
     cases += missing_cases(spec, reports, node_states)
     cases += missing_pairs(spec, cases, reports, node_states)
     cases = waivers.apply(spec, cases)
-    differing = waivers.apply(spec, differences.all_differences(spec, reports))
+    compared = [
+        *differences.all_differences(spec, reports),
+        *cabling.all_cabling(spec, reports, links),
+    ]
     return [
         *cases,
         *fleet.every_node_reported(reports, node_states),
@@ -135,7 +144,7 @@ def _cases(
         fleet.same_image(spec, reports),
         fleet.pairs_measured(spec, cases),
         *fleet.waivers_current(spec),
-        *differing,
+        *waivers.apply(spec, compared),
     ]
 
 

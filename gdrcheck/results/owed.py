@@ -8,17 +8,21 @@ from gdrcheck import rails
 from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
+from gdrcheck.pairing.items import promises_gpus
 from gdrcheck.profile import Profile
 from gdrcheck.registration import METHODS
 from gdrcheck.results.cases import CaseResult, class_name
 from gdrcheck.results.incoming import NodeReport
 from gdrcheck.results.pairs import explanation, nodes_with_pairs, not_whole
 from gdrcheck.results.states import SeenState
+from gdrcheck.rules import gpu_peers
 from gdrcheck.rules.driver import expected_modules
 from gdrcheck.run import RunSpec
 
 # What a check has one case for.
-NODE, MODULE, GPU, RAIL, RAIL_BY_HOST, RAIL_AND_GPU, GPU_TO_NIC, MOVED_BY_METHOD = range(8)
+NODE, MODULE, GPU, RAIL, RAIL_BY_HOST, RAIL_AND_GPU, GPU_TO_NIC, MOVED_BY_METHOD, GPU_PAIR = range(
+    9
+)
 # Area (the module of the checks) -> subject -> names: the checks as they are, so that none of
 # them can be left out in silence. A test compares the two.
 NODE_PHASE: Mapping[str, Mapping[int, str]] = {
@@ -31,6 +35,10 @@ NODE_PHASE: Mapping[str, Mapping[int, str]] = {
     "gpus": {
         GPU: "gpu_present gpu_answers gpu_model gpu_mig gpu_bar1",
         NODE: "no_extra_gpu nvml_answers",
+    },
+    "gpu_health": {
+        GPU: "gpu_ecc gpu_memory_repair gpu_recovery gpu_xids gpu_settings gpu_vbios gpu_nvlinks",
+        NODE: "confidential_computing nvswitch_errors",
     },
     "pci": {
         RAIL: "nic_driver_bound pci_link_width pci_link_speed pci_errors acs relaxed_ordering "
@@ -47,20 +55,26 @@ NODE_PHASE: Mapping[str, Mapping[int, str]] = {
     "verbs": {RAIL: "device_opens port_mtu gid_usable"},
     "memory": {RAIL: "memlock_effective", RAIL_BY_HOST: "host_memory_registers"},
     "cuda": {NODE: "cuda_starts", GPU: "gpu_opens gpu_memory_kinds gpu_pattern"},
+    "gpu_load": {GPU: "gpu_under_load"},
+    "gpu_peers": {GPU_PAIR: "gpu_peers"},
     "registration": {
         GPU_TO_NIC: "gpu_memory_registers",
         MOVED_BY_METHOD: "gpu_memory_moves",
     },
 }
-PAIR_PHASE: Mapping[str, Mapping[int, str]] = {"ports": {RAIL: "port_counters"}}
+PAIR_PHASE: Mapping[str, Mapping[int, str]] = {
+    "ports": {RAIL: "port_counters"},
+    "gpus": {GPU: "gpu_errors_grew"},
+}
+# What a node without pairs looks back at in the end, if its profile promises GPUs.
+WITHOUT_PAIRS: Mapping[str, Mapping[int, str]] = {"gpus": PAIR_PHASE["gpus"]}
 
 
 def owed_cases(spec: RunSpec, node: str, facts: Facts) -> Iterator[CaseResult]:
     """The cases of ``node``'s own suite, each as an error: nobody has reported it yet."""
     profile = spec.profile_of(node)
     subjects = _subjects(profile, facts)
-    phases = (NODE_PHASE, PAIR_PHASE) if node in nodes_with_pairs(spec) else (NODE_PHASE,)
-    for phase in phases:
+    for phase in (NODE_PHASE, _end(spec, node)):
         for area, names_of in phase.items():
             for kind, names in names_of.items():
                 for name in names.split():
@@ -73,6 +87,12 @@ def owed_cases(spec: RunSpec, node: str, facts: Facts) -> Iterator[CaseResult]:
                             outcome=Outcome.ERROR,
                             message="the node reported no such case",
                         )
+
+
+def _end(spec: RunSpec, node: str) -> Mapping[str, Mapping[int, str]]:
+    if node in nodes_with_pairs(spec):
+        return PAIR_PHASE
+    return WITHOUT_PAIRS if promises_gpus(spec.profile_of(node)) else {}
 
 
 def _subjects(profile: Profile, facts: Facts) -> dict[int, list[tuple[str, Where]]]:
@@ -92,6 +112,9 @@ def _subjects(profile: Profile, facts: Facts) -> dict[int, list[tuple[str, Where
         MOVED_BY_METHOD: _by_method(
             pair.where for pair in rails.pairs_to_move_through(profile, facts)
         ),
+        GPU_PAIR: [
+            (gpu_peers.case_of(where), where) for where in gpu_peers.places(profile, facts.node)
+        ],
     }
     # What is not promised has one case, which says so.
     return {kind: cases or subjects[NODE] for kind, cases in subjects.items()}

@@ -110,8 +110,10 @@ def _places(case: CaseResult, node: str) -> set[str]:
     about the node as a whole."""
     ends = ends_of(case)
     own = case.where.model_copy(update={"peer": None}).text()
+    # Of two GPUs of a node the peer is the other one; else it is a node.
+    both = (own, case.where.peer) if case.where.peer else (own,)
     places: set[str] = set()
-    for place in (ends.source, ends.sink) if ends else (own,):
+    for place in (ends.source, ends.sink) if ends else both:
         name, *parts = place.split("/")
         if name == node and parts:
             places |= {place, *(f"{node}/{part}" for part in parts)}

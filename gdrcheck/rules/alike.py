@@ -66,6 +66,16 @@ class Readings:
         return counts[0][0] if counts and 2 * counts[0][1] > len(self.values) else None
 
     @property
+    def undecided(self) -> str:
+        """Why there is no usual value: a tie, with the numbers, or none that most have."""
+        counts = Counter(value for _, value in self.values.values()).most_common()
+        most = counts[0][1]
+        tied = [value for value, count in counts if count == most]
+        if len(tied) > 1:
+            return f"a tie: {most} each with {listed(tied)}"
+        return f"no value is on more than half: {counts[0][0]} on {most} of {len(self.values)}"
+
+    @property
     def odd(self) -> list[Where]:
         """The places that do not have the usual value, or all when there is none."""
         usual = self.usual
@@ -98,7 +108,25 @@ class Readings:
             raise NotJudged("fewer than two places to compare")
 
 
-def listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - MAX_LISTED
-    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+def together(values: Mapping[str, str | Unreadable | None]) -> str | Unreadable | None:
+    """One value of a node for those of its parts: ``700 W (600 W at gpu3)``.
+
+    None when no part has one; Unreadable when any could not be read.
+    """
+    places: dict[str, list[str]] = {}
+    for name, value in values.items():
+        if isinstance(value, Unreadable):
+            return Unreadable(unreadable=f"{name}: {value.unreadable}")
+        if value is not None:
+            places.setdefault(value, []).append(name)
+    if not places:
+        return None
+    most, *others = sorted(places, key=lambda value: (-len(places[value]), value))
+    odd = "; ".join(f"{value} at {', '.join(places[value])}" for value in others)
+    return f"{most} ({odd})" if odd else most
+
+
+def listed(names: Sequence[str], most: int = MAX_LISTED) -> str:
+    """The first names, at ``most``, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -6,27 +6,34 @@ when there is nothing to compare by the owner's choice, and NotJudged when too f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 
 from gdrcheck import gates
-from gdrcheck.facts import Facts, Unreadable
+from gdrcheck.facts import GpuHealth, Unreadable
 from gdrcheck.findings.model import Finding, Severity, Where
 from gdrcheck.outcome import NotJudged, NotPromised, ProbeError
 from gdrcheck.rails import Rail
+from gdrcheck.rules import subjects
 from gdrcheck.rules.alike import Group, Readings, listed
+from gdrcheck.rules.subjects import SUBJECTS
+
+__all__ = [
+    "SUBJECTS",
+    "boards",
+    "clock",
+    "clock_text",
+    "firmware",
+    "gpu_boards",
+    "rail_mtu",
+    "software",
+    "vbios",
+]
 
 # A second is far more than synchronised clocks are apart (a millisecond or so), and little enough
 # to tell which of two log lines on two nodes came first.
 CLOCK_LIMIT_S = 1.0
-# The beginnings of words of the kernel's command line that change how memory, PCI, cores and the
-# drivers behave. All others (root=UUID, console, BOOT_IMAGE) differ between healthy nodes.
-WORDS = (
-    "iommu", "intel_iommu", "amd_iommu", "arm-smmu", "pci", "hugepages", "hugepagesz",
-    "default_hugepagesz", "transparent_hugepage", "numa_balancing", "isolcpus", "nohz", "rcu_nocbs",
-    "mitigations", "processor.max_cstate", "intel_idle.max_cstate", "intel_pstate", "amd_pstate",
-    "cpufreq", "idle", "nosmt", "module_blacklist", "modprobe.blacklist", "nvidia", "mlx5", "ib_",
-    "swiotlb", "init_on_alloc", "kvm",
-)  # fmt: skip
+# Of the places that differ from most, so many are named: a fleet has few of them.
+MAX_ODD = 64
 
 
 def rail_mtu(group: Group, rail_id: int) -> tuple[Finding, ...]:
@@ -55,7 +62,8 @@ def rail_mtu(group: Group, rail_id: int) -> tuple[Finding, ...]:
     usual = readings.usual
     if usual is None:
         first, other = readings.two_apart()
-        return (_mtu_finding(first, other, readings.told(), "the same at all ends", ""),)
+        finding = _mtu_finding(first, other, readings.told(), "the same at all ends", "")
+        return (finding.model_copy(update={"evidence": {"majority": readings.undecided}}),)
     like = next(where for where, value in readings.values.values() if value == usual)
     return tuple(
         _mtu_finding(where, like, readings.values[where.text()][1], usual, "bytes")
@@ -129,6 +137,36 @@ def _with_board(group: Group) -> list[Rail]:
     ]
 
 
+def gpu_boards(group: Group) -> tuple[str, ...]:
+    """The board part numbers of the GPUs, or their models where NVML tells no number, sorted."""
+    return tuple(sorted({board for _, board, _ in _boards_of_gpus(group)}))
+
+
+def vbios(group: Group, board: str) -> tuple[Finding, ...]:
+    """GPU-VBIOS-DIFFERS when GPUs of this board or model have different VBIOS versions.
+
+    NotPromised when only one GPU is of it.
+    """
+    readings = Readings()
+    for where, its_board, health in _boards_of_gpus(group):
+        if its_board == board:
+            version = health.vbios
+            none = Unreadable(unreadable="NVML tells no VBIOS version")
+            readings.add(where, none if version is None else version)
+    if len(readings.values) + len(readings.unreadable) < 2:
+        raise NotPromised(f"only one GPU is a {board}")
+    return _one(readings, "GPU-VBIOS-DIFFERS", f"one VBIOS on all GPUs {board}")
+
+
+def _boards_of_gpus(group: Group) -> Iterator[tuple[Where, str, GpuHealth]]:
+    for node, facts in group.facts.items():
+        for name, gpu in subjects.gpus(facts).items():
+            board = gpu.health.board_part if isinstance(gpu.health, GpuHealth) else None
+            kind = board if isinstance(board, str) else gpu.model
+            if isinstance(gpu.health, GpuHealth) and isinstance(kind, str):
+                yield Where(node=node, gpu=name), kind, gpu.health
+
+
 def software(group: Group, subject: str) -> tuple[Finding, ...]:
     """HOST-DRIFT when nodes differ in one of ``SUBJECTS``; those without it are left out.
 
@@ -137,7 +175,7 @@ def software(group: Group, subject: str) -> tuple[Finding, ...]:
     group.require_two()
     readings = Readings()
     for node, facts in group.facts.items():
-        value = SUBJECTS[subject](facts)
+        value = SUBJECTS[subject](facts, group.rails[node])
         if value is not None:
             readings.add(Where(node=node), value)
     if not readings.values and not readings.unreadable:
@@ -151,19 +189,20 @@ def _one(readings: Readings, code: str, expected: str) -> tuple[Finding, ...]:
         readings.require_whole()
         return ()
     usual = readings.usual
-    evidence = {"unreadable": listed(readings.unreadable)}
+    evidence = {"unreadable": listed(readings.unreadable)} if readings.unreadable else {}
     if usual is None:
         first, other = readings.two_apart()
+        evidence["majority"] = readings.undecided
         where = first.model_copy(update={"peer": other.node if other.node != first.node else None})
     else:
         where = readings.odd[0]
-        evidence["differ"] = listed([one.text() for one in readings.odd])
+        evidence["differ"] = listed([one.text() for one in readings.odd], MAX_ODD)
     return (
         Finding(
             code=code,
             where=where,
             observed=readings.told(),
-            expected=expected if usual is None else f"{usual}, as on most",
+            expected=f"{usual}, as on most" if usual else f"{expected}; {readings.undecided}",
             severity=Severity.WARN,
             evidence=evidence,
         ),
@@ -193,36 +232,3 @@ def clock_text(offset_s: float, error_s: float, leader: str) -> str:
     """``3.2 s behind node1, give or take 0.01 s``."""
     way = "behind" if offset_s > 0 else "ahead of"
     return f"{abs(offset_s):.3g} s {way} {leader}, give or take {error_s:.2g} s"
-
-
-def _command_line(facts: Facts) -> str | Unreadable:
-    line = facts.host.command_line
-    if isinstance(line, Unreadable):
-        return line
-    return " ".join(sorted(word for word in line.split() if word.startswith(WORDS))) or "(none)"
-
-
-def _nvidia_version(facts: Facts) -> str | Unreadable | None:
-    driver = facts.nvidia
-    return driver if driver is None or isinstance(driver, Unreadable) else driver.version
-
-
-def _nvidia_module(facts: Facts) -> str | Unreadable | None:
-    driver = facts.nvidia
-    if driver is None or isinstance(driver, Unreadable):
-        return driver
-    if isinstance(driver.open_module, Unreadable):
-        return driver.open_module
-    return "open" if driver.open_module else "proprietary"
-
-
-# Name in the case -> how to read it; None stands for a node that has no such software.
-SUBJECTS: Mapping[str, Callable[[Facts], str | Unreadable | None]] = {
-    "os": lambda facts: facts.host.os,
-    "kernel": lambda facts: facts.host.kernel,
-    "command-line": _command_line,
-    "nvidia-driver": _nvidia_version,
-    "nvidia-module": _nvidia_module,
-    "ofed": lambda facts: facts.rdma_stack.ofed,
-    "rdma-core": lambda facts: facts.rdma_stack.rdma_core,
-}

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gdrcheck import gates
+from gdrcheck.expect import PciLink
 from gdrcheck.facts import Facts, Link, PciFunction, Unreadable
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Blocked, NotJudged, ProbeError
-from gdrcheck.profile import PciLink, Profile
+from gdrcheck.profile import Profile
 from gdrcheck.rails import Rail
 from gdrcheck.rules import pci_path
 from gdrcheck.rules.pci_path import Way

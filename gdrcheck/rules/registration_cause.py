@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gdrcheck.profile import Distance
+from gdrcheck.expect import Distance
 from gdrcheck.registration import Method, Stage
 from gdrcheck.rules import cuda_cause as cuda
 

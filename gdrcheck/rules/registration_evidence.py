@@ -6,9 +6,9 @@ import errno as numbers
 import os
 
 from gdrcheck import topology
+from gdrcheck.expect import Distance
 from gdrcheck.facts import Facts, Gpu, NvidiaDriver, Nvml, PciFunction, Peermem, Unreadable
 from gdrcheck.memory_rules import limited_by_memlock, limits_evidence
-from gdrcheck.profile import Distance
 from gdrcheck.rails import GpuNic
 from gdrcheck.registration import Attempt, Method, Movement, Refusal, Support
 from gdrcheck.rules.driver import log_lines

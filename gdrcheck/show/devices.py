@@ -9,6 +9,8 @@ from gdrcheck.facts import (
     Facts,
     GidEntry,
     Gpu,
+    Neighbour,
+    Netdev,
     Nvml,
     PciFunction,
     Port,
@@ -17,7 +19,7 @@ from gdrcheck.facts import (
     VerbsDevice,
 )
 from gdrcheck.natural import natural
-from gdrcheck.show import pci
+from gdrcheck.show import gpu_health, pci
 from gdrcheck.show.words import UNKNOWN, Gaps, size, wrapped
 
 
@@ -55,9 +57,17 @@ def _device(device: RdmaDevice, function: PciFunction | None, gaps: Gaps) -> Ite
         mtu = gaps.text(netdev.mtu_bytes, "MTU of netdevs")
         subnets = gaps.text(netdev.subnets, "subnets of netdevs", ", ".join) or "no IPv4 subnet"
         yield f"    netdev {netdev.name}: {up}, MTU {mtu}, {subnets}"
+        yield from _neighbour(netdev, gaps)
     yield from _opened(device.verbs, gaps)
     for port in device.ports:
         yield from _port(port, device.verbs, gaps)
+
+
+def _neighbour(netdev: Netdev, gaps: Gaps) -> list[str]:
+    if netdev.neighbour is None:
+        return []
+    text = gaps.text(netdev.neighbour, "neighbours of netdevs", Neighbour.text)
+    return wrapped(f"cable to {text}", "      ")
 
 
 def _opened(verbs: VerbsDevice | Unreadable, gaps: Gaps) -> Iterator[str]:
@@ -149,6 +159,9 @@ def gpus(facts: Facts, gaps: Gaps) -> list[str]:
             lines += _gpu("a GPU that PCI does not show", gpu.slot, nvml, gaps)
     lost = nvml.lost if nvml else {}
     lines += [f"  lost: {slot}: {why}" for slot, why in lost.items() if slot not in slots]
+    if nvml and nvml.gpus:
+        names = {slot: f"gpu{number}" for number, slot in enumerate(slots)}
+        lines += gpu_health.machine(nvml, names, gaps)
     return lines or ["  none"]
 
 
@@ -164,6 +177,7 @@ def _gpu(
     yield from wrapped(f"{name}, slot {slot}{said}")
     yield from pci.settings(function, gaps)
     if answer is not None:
+        yield from gpu_health.health(answer.health, gaps)
         yield from _inside(answer, gaps)
 
 

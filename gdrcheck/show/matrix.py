@@ -1,16 +1,17 @@
-"""The topology of a node as data: GPUs, NICs, how far each is from each NIC, and the rails."""
+"""The topology of a node as data: GPUs, NICs, how far each is from the others, and the rails."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from gdrcheck import topology
+from gdrcheck.expect import Distance
 from gdrcheck.facts import Facts, Link, Unreadable
 from gdrcheck.natural import by_slot
-from gdrcheck.profile import Distance
 from gdrcheck.rails import Rail
 
 SELF: Literal["X"] = "X"
@@ -35,6 +36,15 @@ class End(_Model):
     link: Link | None
 
 
+class PeerAccess(_Model):
+    """What NVML says of one GPU that reaches for the memory of another: ``ok``, or why not."""
+
+    gpu: str
+    peer: str
+    read: str | Unreadable
+    write: str | Unreadable
+
+
 class RailEnds(_Model):
     """One rail. ``nic`` None: no device serves it, as ``missing`` says. ``gpu`` None: has none."""
 
@@ -50,20 +60,29 @@ class Topology(_Model):
     """What ``gdrcheck topo --json`` prints.
 
     ``distances`` holds, for each function, the distance to each NIC; None when it is unknown.
+    ``gpu_links`` holds, for each GPU, what leads to each GPU: ``NV18`` for that many NVLinks, else
+    the distance. ``peer_access`` is what NVML says of two GPUs, for each two and way.
     ``rails_from``: whether a profile promises the rails, or the topology only suggests them.
     ``not_rails``: NICs that the suggestion leaves out and GPUs without one, and why.
     ``undecided``: why no rail is shown although the profile promises some, else None.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     node: str
     emulated: bool
     functions: tuple[End, ...]
     distances: dict[str, dict[str, Word | None]]
+    gpu_links: dict[str, dict[str, str | None]]
+    peer_access: tuple[PeerAccess, ...]
     rails: tuple[RailEnds, ...]
     rails_from: Literal["profile", "topology"]
     not_rails: tuple[str, ...]
     undecided: str | None
+
+    @property
+    def gpus(self) -> tuple[End, ...]:
+        """The GPUs, in the order of the matrix."""
+        return tuple(end for end in self.functions if end.kind == "gpu")
 
     @property
     def nics(self) -> tuple[End, ...]:
@@ -81,6 +100,7 @@ def topology_of(
     """The matrix of the node in ``facts``, with ``rails`` marked."""
     ends = _ends(facts)
     nics = [end for end in ends if end.kind == "nic"]
+    gpus = [end for end in ends if end.kind == "gpu"]
     return Topology(
         node=facts.node,
         emulated=facts.emulated,
@@ -88,6 +108,8 @@ def topology_of(
         distances={
             end.name: {nic.name: _distance(facts, end, nic) for nic in nics} for end in ends
         },
+        gpu_links={end.name: {gpu.name: _link(facts, end, gpu) for gpu in gpus} for end in gpus},
+        peer_access=tuple(_peer_access(facts, gpus)),
         rails=tuple(_rail(rail) for rail in rails),
         rails_from=rails_from,
         not_rails=tuple(not_rails),
@@ -141,6 +163,21 @@ def _distance(facts: Facts, end: End, nic: End) -> Word | None:
     if end.slot is None or nic.slot is None:
         return None
     return topology.distance(facts, end.slot, nic.slot)
+
+
+def _link(facts: Facts, end: End, gpu: End) -> str | None:
+    if end.slot is None or gpu.slot is None or end == gpu:
+        return _distance(facts, end, gpu)
+    links = topology.nvlinks_between(facts, end.slot, gpu.slot)
+    return f"NV{links}" if links else _distance(facts, end, gpu)
+
+
+def _peer_access(facts: Facts, gpus: Sequence[End]) -> Iterator[PeerAccess]:
+    names = {gpu.slot: gpu.name for gpu in gpus}
+    for one, other in combinations([gpu.slot for gpu in gpus if gpu.slot], 2):
+        for said in topology.peers(facts, one, other):
+            ends = names[said.slot], names[said.peer]
+            yield PeerAccess(gpu=ends[0], peer=ends[1], read=said.read, write=said.write)
 
 
 def _rail(rail: Rail) -> RailEnds:

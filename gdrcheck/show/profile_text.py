@@ -27,6 +27,10 @@ COMMENTS = {
     "expect.cuda": "The newest CUDA that the driver supports must be this one or newer.",
     "expect.fabric_manager": "active | absent",
     "expect.bar1_bytes": "The least BAR1 (the window for NICs) of a GPU.",
+    "expect.compute_mode": "default | exclusive_process | prohibited",
+    "expect.power_limit_w": "The least power limit of each GPU.",
+    "expect.nvlinks": "The NVLinks of each GPU that must be up.",
+    "expect.peer_access": "Each GPU reaches the memory of each other one of its node.",
     "expect.mtu_bytes": "The least active MTU of a rail's port.",
     "expect.rail_distance": "The farthest that GPU and NIC of a rail may be apart: "
     "PIX | PXB | PHB | NODE | SYS",

@@ -17,6 +17,7 @@ LEGEND = (
     ("PHB", "across the host bridge (CPU)"),
     ("NODE", "across host bridges of one NUMA node"),
     ("SYS", "across NUMA nodes (between CPUs)"),
+    ("NV#", "NVLink: the number of links between two GPUs"),
     (UNKNOWN, "not known"),
 )
 
@@ -28,6 +29,7 @@ def as_lines(facts: Facts, found: Topology) -> list[str]:
         [f"node {found.node}", *notices.of_facts(facts)],
         ["PCI Express:", *(pci.tree(facts, gaps) or ["no GPU or RDMA NIC on it was found"])],
         matrix(found),
+        gpus(found, gaps),
         rails(found),
         legend(found),
         gaps.lines(),
@@ -50,6 +52,33 @@ def matrix(found: Topology) -> list[str]:
         ]
         rows.append([end.name, *cells])
     return ["distances:", *table(rows)]
+
+
+def gpus(found: Topology, gaps: Gaps) -> list[str]:
+    """What leads from each GPU to each other one, and which may use whose memory."""
+    if len(found.gpus) < 2:
+        return []
+    names = [gpu.name for gpu in found.gpus]
+    rows = [["", *names]]
+    rows += [[one, *(found.gpu_links[one][other] or UNKNOWN for other in names)] for one in names]
+    return ["between GPUs:", *table(rows), "", *_peer_access(found, gaps)]
+
+
+def _peer_access(found: Topology, gaps: Gaps) -> list[str]:
+    """NVML's word on peer access: in one line where it is the same of all."""
+    title = "GPUs that may use each other's memory (peer access), by NVML:"
+    said: dict[str, list[str]] = {}
+    for one in found.peer_access:
+        way = f"{one.gpu} -> {one.peer}"
+        read = gaps.text(one.read, f"peer access {way}, read")
+        write = gaps.text(one.write, f"peer access {way}, write")
+        said.setdefault(f"read {read}, write {write}", []).append(way)
+    if not said:
+        return [title, "not known"]
+    if len(said) == 1:
+        return [title, f"each two: {next(iter(said))}"]
+    told = [f"{words}: {', '.join(ways)}" for words, ways in said.items()]
+    return [title, *(line for text in told for line in wrapped(text, ""))]
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -83,8 +112,8 @@ def _rail(rail: RailEnds) -> list[str]:
 
 
 def legend(found: Topology) -> list[str]:
-    """What the words of the matrix mean; nothing without a matrix."""
-    if not found.nics:
+    """What the words of the matrices mean; nothing without one."""
+    if not found.nics and len(found.gpus) < 2:
         return []
     mark = (MARK, "a rail: this GPU and this NIC belong together")
     return ["legend:", *(f"{word:<4}  {text}" for word, text in (*LEGEND, mark))]

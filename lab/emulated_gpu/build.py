@@ -16,7 +16,7 @@ VERBS_PRELOAD = "libgdrcheck-emulated-verbs.so"
 
 SOURCES = Path(__file__).parent
 KERNELS = REPOSITORY / "gdrcheck" / "gpu" / "kernels"
-_CONFIG = ("config.c", "config_values.c", "config_parse.c")
+_CONFIG = ("config.c", "config_values.c", "config_parse.c", "gpu_values.c")
 LIBRARIES: dict[str, tuple[str, ...]] = {
     LIBCUDA: (
         "libcuda_context.c",
@@ -28,6 +28,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "libcuda_lookup.c",
         "libcuda_memory.c",
         "libcuda_module.c",
+        "libcuda_peers.c",
         "libcuda_pointer.c",
         "libcuda_register.c",
         "libcuda_stream.c",
@@ -37,7 +38,16 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "ranges.c",
         *_CONFIG,
     ),
-    LIBNVIDIA_ML: ("libnvidia-ml.c", *_CONFIG),
+    LIBNVIDIA_ML: (
+        "libnvidia-ml.c",
+        "nvml_events.c",
+        "nvml_fields.c",
+        "nvml_health.c",
+        "nvml_identity.c",
+        "nvml_links.c",
+        "nvml_sensors.c",
+        *_CONFIG,
+    ),
     VERBS_PRELOAD: ("verbs_preload.c", "verbs_refuse.c", *_CONFIG),
 }
 

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gpu_values.h"
+
 #define EMULATED_CONFIG_VARIABLE "GDRCHECK_EMULATED_GPU"
 #define EMULATED_CONFIG_DEFAULT "/etc/gdrcheck-emulated-gpu/gpus.conf"
 
@@ -42,11 +44,16 @@ struct emulated_gpu {
     unsigned char uuid[EMULATED_UUID_BYTES];
     char uuid_text[EMULATED_NAME_BYTES]; /* GPU-11111111-2222-3333-4444-555555555550 */
     char name[EMULATED_NAME_BYTES];
+    char vbios[EMULATED_NAME_BYTES]; /* "unsupported": NVML does not tell */
+    char board_part[EMULATED_NAME_BYTES];
+    char gsp_firmware[EMULATED_NAME_BYTES];
     uint64_t memory_bytes;
     uint64_t bar1_bytes;
     int compute_mode; /* 0 default, 2 prohibited, 3 exclusive process */
     int process_count;
     struct emulated_process processes[EMULATED_PROCESSES_MAX];
+    struct emulated_value values[EMULATED_VALUES];
+    struct emulated_nvlink nvlinks[EMULATED_NVLINKS_MAX];
     int attribute_count;
     struct emulated_attribute attributes[EMULATED_ATTRIBUTES_MAX];
 };
@@ -62,6 +69,8 @@ enum emulated_effect {
     EMULATED_REFUSE_SOURCE,
     EMULATED_REFUSE_READ,
     EMULATED_REFUSE_SINK,
+    EMULATED_PEER_CORRUPT,
+    EMULATED_PEER_REFUSE,
 };
 
 struct emulated_fault {
@@ -69,7 +78,7 @@ struct emulated_fault {
     char function[EMULATED_NAME_BYTES]; /* of EMULATED_FAIL and EMULATED_HANG */
     int gpu;                            /* EMULATED_NO_GPU: all */
     int status;                         /* of EMULATED_FAIL: CUresult, nvmlReturn_t or errno */
-    uint64_t length_bytes;              /* of EMULATED_CORRUPT_*: of such launches; 0: of all */
+    uint64_t length_bytes;              /* of what corrupts: of so many bytes; 0: of all */
     long after;                         /* so many calls work first */
     long times;                         /* so often it happens then; 0: for ever */
     long calls;                         /* counted since the file was read */
@@ -78,6 +87,7 @@ struct emulated_fault {
 struct emulated_config {
     char driver_version[EMULATED_NAME_BYTES];
     int cuda_version; /* 13000 is 13.0 */
+    int confidential; /* computing: 0 off, 1 on, EMULATED_ABSENT */
     int gpu_count;
     struct emulated_gpu gpus[EMULATED_GPUS_MAX];
     bool peermem;
@@ -102,13 +112,15 @@ int emulated_call(struct emulated_config *config, const char *function, int gpu)
 /* Whether the GPU has vanished by now. Counts the call; false for EMULATED_NO_GPU. */
 bool emulated_gone(struct emulated_config *config, int gpu);
 
-/* Whether a kernel over so many bytes meets EMULATED_CORRUPT_SINK or EMULATED_CORRUPT_SOURCE.
- * Counts the launch.
+/* Whether a kernel or a copy over so many bytes meets EMULATED_CORRUPT_SINK, EMULATED_CORRUPT_SOURCE
+ * or EMULATED_PEER_CORRUPT. Counts it.
  */
 bool emulated_corrupts(struct emulated_config *config, enum emulated_effect effect, int gpu,
                        uint64_t length_bytes);
 
-/* Whether EMULATED_MANAGED, EMULATED_VERIFY_LIES or one of EMULATED_REFUSE_* is on for the GPU. */
+/* Whether EMULATED_MANAGED, EMULATED_VERIFY_LIES, EMULATED_PEER_REFUSE or one of EMULATED_REFUSE_* is
+ * on for the GPU.
+ */
 bool emulated_switch(const struct emulated_config *config, enum emulated_effect effect, int gpu);
 
 /* Writes one line about the stand-in's own trouble to stderr. */

@@ -21,6 +21,10 @@ class EmulatedGpu:
     """One ``[gpu N]``. ``attributes`` are CUdevice_attribute numbers with other values than an
     H200's; None means that the driver does not know the attribute. ``processes`` are pairs of a
     process id and its MiB, of other people's processes on the GPU.
+
+    ``values`` are what NVML tells of its health, where that differs from a healthy H200 with 18
+    NVLinks to switches: a key of the file and its value, as ``{"ecc volatile uncorrectable": 1}``,
+    ``{"nvlink 3": "down"}`` or ``{"replays": "99 after 1"}``; docs/lab.md lists them.
     """
 
     slot: str
@@ -31,6 +35,7 @@ class EmulatedGpu:
     compute_mode: int = 0
     attributes: Mapping[int, int | None] = field(default_factory=dict)
     processes: Sequence[tuple[int, int]] = ()
+    values: Mapping[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,9 @@ class Faults:
     ``corrupt_sink`` is before the kernel that verifies, ``corrupt_source`` after the kernel that
     fills. ``refuse`` concerns memory that is registered from then on: no NIC reads it (``source``),
     or none for a peer (``read``), or none writes it (``sink``), although it registers.
+
+    ``peer_corrupt``: what the GPU reads of another one's memory arrives with a bit changed, by a
+    copy to it or in a kernel; ``peer_refuse``: CUDA says that it reaches no other one's.
     """
 
     fail: Mapping[str, int] = field(default_factory=dict)
@@ -71,17 +79,24 @@ class Faults:
     corrupt_sink: Corrupt | None = None
     corrupt_source: Corrupt | None = None
     refuse: Sequence[Literal["source", "read", "sink"]] = ()
+    peer_corrupt: Corrupt | None = None
+    peer_refuse: bool = False
 
     def lines(self) -> list[str]:
         """The lines of a ``[faults]`` section."""
         values = {f"fail {name}": str(status) for name, status in self.fail.items()}
         values |= {f"hang {name}": "1" for name in self.hang}
         values |= {name: "1" for name in ("managed", "gone", "verify_lies") if getattr(self, name)}
+        values |= {"peer refuse": "1"} if self.peer_refuse else {}
         for key in values:
             calls = self.after.get(key.split()[-1])
             if calls is not None:
                 values[key] += f" after {calls}"
-        spoilt = {"corrupt sink": self.corrupt_sink, "corrupt source": self.corrupt_source}
+        spoilt = {
+            "corrupt sink": self.corrupt_sink,
+            "corrupt source": self.corrupt_source,
+            "peer corrupt": self.peer_corrupt,
+        }
         values |= {key: corrupt.text() for key, corrupt in spoilt.items() if corrupt}
         values |= {f"refuse {what}": "1" for what in self.refuse}
         return [f"{key} = {value}" for key, value in values.items()]
@@ -89,11 +104,14 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole file. ``gpu_faults`` are those of single GPUs, by number."""
+    """The whole file. ``gpu_faults`` are those of single GPUs, by number. ``confidential``: whether
+    confidential computing is on; None: NVML knows no such mode.
+    """
 
     gpus: Sequence[EmulatedGpu]
     driver_version: str = "580.159.04"
     cuda_version: int = 13000
+    confidential: bool | None = None
     peermem: bool = True
     dmabuf: bool = True
     faults: Faults = field(default_factory=Faults)
@@ -102,6 +120,8 @@ class Config:
     def text(self) -> str:
         """The file's content; ``[faults]`` is the last section."""
         lines = ["[driver]", f"version = {self.driver_version}", f"cuda = {self.cuda_version}"]
+        if self.confidential is not None:
+            lines.append(f"confidential = {int(self.confidential)}")
         for number, gpu in enumerate(self.gpus):
             lines += ["", f"[gpu {number}]", *_gpu_lines(gpu)]
         lines += ["", "[verbs]", f"peermem = {int(self.peermem)}", f"dmabuf = {int(self.dmabuf)}"]
@@ -145,4 +165,5 @@ def _gpu_lines(gpu: EmulatedGpu) -> list[str]:
         f"attribute {number} = {'unknown' if value is None else value}"
         for number, value in sorted(gpu.attributes.items())
     ]
+    lines += [f"{key} = {value}" for key, value in gpu.values.items()]
     return lines + [f"process = {pid} {memory_mib}" for pid, memory_mib in gpu.processes]

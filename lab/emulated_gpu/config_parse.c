@@ -20,8 +20,12 @@ static void set_driver(struct parser *parser, const char *key, const char *text)
         keep_text(parser, key, text, parser->config->driver_version);
     else if (strcmp(key, "cuda") == 0)
         parser->config->cuda_version = (int)value_of(parser, key, text, 1000, 100000);
+    else if (strcmp(key, "confidential") == 0)
+        parser->config->confidential = strcmp(text, "unsupported") == 0
+                                           ? EMULATED_ABSENT
+                                           : (int)value_of(parser, key, text, 0, 1);
     else
-        complain(parser, "unknown key %s in [driver]; known: version, cuda", key);
+        complain(parser, "unknown key %s in [driver]; known: version, cuda, confidential", key);
 }
 
 static void set_verbs(struct parser *parser, const char *key, const char *text)
@@ -56,6 +60,8 @@ static const struct named_effect {
     {"refuse source", EMULATED_REFUSE_SOURCE, true},
     {"refuse read", EMULATED_REFUSE_READ, true},
     {"refuse sink", EMULATED_REFUSE_SINK, true},
+    {"peer corrupt", EMULATED_PEER_CORRUPT, false},
+    {"peer refuse", EMULATED_PEER_REFUSE, true},
 };
 
 static const struct named_effect *effect_named(const char *name)
@@ -65,25 +71,6 @@ static const struct named_effect *effect_named(const char *name)
             return &EFFECTS[i];
     }
     return NULL;
-}
-
-/* Cuts " WORD N" off the end of the value; N, or 0 without it. */
-static long cut(struct parser *parser, char *text, const char *word, const char *meaning)
-{
-    char *found = strstr(text, word);
-    char *number;
-
-    if (found == NULL || found == text || found[-1] != ' ' ||
-        (found[strlen(word)] != '\0' && found[strlen(word)] != ' '))
-        return 0;
-    number = trimmed(found + strlen(word));
-    found[-1] = '\0';
-    trimmed(text);
-    if (*number == '\0') {
-        complain(parser, "%s needs a number: %s", word, meaning);
-        return 0;
-    }
-    return value_of(parser, word, number, 0, INT_MAX);
 }
 
 /* The function of `fail FUNCTION` and `hang FUNCTION`. */
@@ -118,12 +105,12 @@ static bool name_effect(struct parser *parser, const char *key, struct emulated_
         complain(parser,
                  "unknown fault %s; known: fail FUNCTION, hang FUNCTION, managed, gone, "
                  "verify_lies, corrupt sink, corrupt source, refuse source, refuse read, "
-                 "refuse sink",
+                 "refuse sink, peer corrupt, peer refuse",
                  key);
         return false;
     }
     if (fault->length_bytes > 0 && fault->effect != EMULATED_CORRUPT_SINK &&
-        fault->effect != EMULATED_CORRUPT_SOURCE)
+        fault->effect != EMULATED_CORRUPT_SOURCE && fault->effect != EMULATED_PEER_CORRUPT)
         complain(parser, "%s has no length", key);
     return true;
 }
@@ -137,7 +124,7 @@ static void add_fault(struct parser *parser, const char *key, char *text)
     fault.times = cut(parser, text, "times", "how often it happens");
     fault.after = cut(parser, text, "after", "how many calls work first");
     fault.length_bytes =
-        (uint64_t)cut(parser, text, "length", "over how many bytes a kernel must run");
+        (uint64_t)cut(parser, text, "length", "over how many bytes it must be");
     if (!name_effect(parser, key, &fault))
         return;
     fault.status = (int)value_of(parser, key, text, failing ? 1 : 0, failing ? 9999 : 1);
@@ -249,12 +236,10 @@ bool emulated_config_parse(const char *path, char *text, struct emulated_config 
     char *next = text;
 
     *config = (struct emulated_config){
-        .driver_version = "580.159.04", .cuda_version = 13000, .peermem = true, .dmabuf = true};
-    for (int i = 0; i < EMULATED_GPUS_MAX; i++) {
-        snprintf(config->gpus[i].name, EMULATED_NAME_BYTES, "NVIDIA H200");
-        config->gpus[i].memory_bytes = 1536ULL << 20;
-        config->gpus[i].bar1_bytes = 1024ULL << 20;
-    }
+        .driver_version = "580.159.04", .cuda_version = 13000, .confidential = EMULATED_ABSENT,
+        .peermem = true, .dmabuf = true};
+    for (int i = 0; i < EMULATED_GPUS_MAX; i++)
+        describe_h200(&config->gpus[i]);
     while (next != NULL) {
         char *line = strsep(&next, "\n");
         char *comment = strchr(line, '#');

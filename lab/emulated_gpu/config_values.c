@@ -37,7 +37,7 @@ static bool number(const char *text, long least, long most, long *value)
     char *end;
 
     errno = 0;
-    *value = strtol(text, &end, 10);
+    *value = strtol(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
     return *text != '\0' && *end == '\0' && errno == 0 && *value >= least && *value <= most;
 }
 
@@ -51,6 +51,24 @@ long value_of(struct parser *parser, const char *key, const char *text, long lea
         return least;
     }
     return value;
+}
+
+long cut(struct parser *parser, char *text, const char *word, const char *meaning)
+{
+    char *found = strstr(text, word);
+    char *number;
+
+    if (found == NULL || found == text || found[-1] != ' ' ||
+        (found[strlen(word)] != '\0' && found[strlen(word)] != ' '))
+        return 0;
+    number = trimmed(found + strlen(word));
+    found[-1] = '\0';
+    trimmed(text);
+    if (*number == '\0') {
+        complain(parser, "%s needs a number: %s", word, meaning);
+        return 0;
+    }
+    return value_of(parser, word, number, 0, INT_MAX);
 }
 
 void keep_text(struct parser *parser, const char *key, const char *text,
@@ -122,7 +140,18 @@ static void set_process(struct parser *parser, const char *text, struct emulated
             (struct emulated_process){pid, (uint64_t)memory_mib << 20};
 }
 
-void set_gpu(struct parser *parser, const char *key, const char *text)
+void describe_h200(struct emulated_gpu *gpu)
+{
+    *gpu = (struct emulated_gpu){.name = "NVIDIA H200",
+                                 .vbios = "96.00.A5.00.1A",
+                                 .board_part = "692-2G520-0282-001",
+                                 .gsp_firmware = "580.159.04",
+                                 .memory_bytes = 1536ULL << 20,
+                                 .bar1_bytes = 1024ULL << 20};
+    set_healthy(gpu);
+}
+
+void set_gpu(struct parser *parser, const char *key, char *text)
 {
     struct emulated_gpu *gpu = &parser->config->gpus[parser->gpu];
 
@@ -144,9 +173,16 @@ void set_gpu(struct parser *parser, const char *key, const char *text)
         set_process(parser, text, gpu);
     else if (strncmp(key, "attribute ", strlen("attribute ")) == 0)
         set_attribute(parser, key, text, gpu);
-    else
+    else if (strcmp(key, "vbios") == 0)
+        keep_text(parser, key, text, gpu->vbios);
+    else if (strcmp(key, "board_part") == 0)
+        keep_text(parser, key, text, gpu->board_part);
+    else if (strcmp(key, "gsp_firmware") == 0)
+        keep_text(parser, key, text, gpu->gsp_firmware);
+    else if (!set_value(parser, key, text))
         complain(parser,
                  "unknown key %s in [gpu %d]; known: slot, uuid, name, memory_mib, bar1_mib, "
-                 "compute_mode, process, attribute N",
+                 "compute_mode, process, attribute N, vbios, board_part, gsp_firmware, nvlink N, "
+                 "and those of gpu_values.h",
                  key, parser->gpu);
 }

@@ -26,13 +26,19 @@ void complain(struct parser *parser, const char *format, ...)
 /* `text` without white space at its ends. */
 char *trimmed(char *text);
 
-/* A number; `least` after a complaint when it is none or out of bounds. */
+/* A number, as 0x1f or 31; `least` after a complaint when it is none or out of bounds. */
 long value_of(struct parser *parser, const char *key, const char *text, long least, long most);
 
 void keep_text(struct parser *parser, const char *key, const char *text,
                char place[EMULATED_NAME_BYTES]);
 
+/* Cuts " WORD N" off the end of the value; N, or 0 without it. */
+long cut(struct parser *parser, char *text, const char *word, const char *meaning);
+
+/* A healthy H200. */
+void describe_h200(struct emulated_gpu *gpu);
+
 /* One setting of [gpu N]. */
-void set_gpu(struct parser *parser, const char *key, const char *text);
+void set_gpu(struct parser *parser, const char *key, char *text);
 
 #endif

@@ -29,6 +29,12 @@
     X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000)                                      \
     X(cuCtxGetDevice, cuCtxGetDevice, 2000)                                           \
     X(cuCtxSynchronize, cuCtxSynchronize, 2000)                                       \
+    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000)                             \
+    X(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute, 8000)                         \
+    X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000)                             \
+    X(cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000)                           \
+    X(cuMemcpyPeer, cuMemcpyPeer, 4000)                                               \
+    X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000)                                     \
     X(cuMemGetInfo, cuMemGetInfo_v2, 3020)                                            \
     X(cuMemAlloc, cuMemAlloc_v2, 3020)                                                \
     X(cuMemFree, cuMemFree_v2, 3020)                                                  \
@@ -100,7 +106,51 @@
     Y(nvmlDeviceGetComputeRunningProcesses_v3) \
     Y(nvmlDeviceGetComputeMode) \
     Y(nvmlDeviceGetGpuFabricInfoV) \
-    Y(nvmlDeviceGetVirtualizationMode)
+    Y(nvmlDeviceGetVirtualizationMode) \
+    Y(nvmlDeviceGetHandleByUUID) \
+    Y(nvmlDeviceGetVbiosVersion) \
+    Y(nvmlDeviceGetBoardPartNumber) \
+    Y(nvmlDeviceGetGspFirmwareVersion) \
+    Y(nvmlDeviceGetPersistenceMode) \
+    Y(nvmlDeviceGetEccMode) \
+    Y(nvmlDeviceGetTotalEccErrors) \
+    Y(nvmlDeviceGetSramEccErrorStatus) \
+    Y(nvmlDeviceGetRemappedRows) \
+    Y(nvmlDeviceGetRetiredPages) \
+    Y(nvmlDeviceGetRetiredPages_v2) \
+    Y(nvmlDeviceGetRetiredPagesPendingStatus) \
+    Y(nvmlDeviceGetFieldValues) \
+    Y(nvmlDeviceGetClockInfo) \
+    Y(nvmlDeviceGetMaxClockInfo) \
+    Y(nvmlDeviceGetCurrentClocksEventReasons) \
+    Y(nvmlDeviceGetCurrentClocksThrottleReasons) \
+    Y(nvmlDeviceGetPowerUsage) \
+    Y(nvmlDeviceGetPowerManagementLimit) \
+    Y(nvmlDeviceGetPowerManagementDefaultLimit) \
+    Y(nvmlDeviceGetPowerManagementLimitConstraints) \
+    Y(nvmlDeviceGetEnforcedPowerLimit) \
+    Y(nvmlDeviceGetTemperature) \
+    Y(nvmlDeviceGetTemperatureV) \
+    Y(nvmlDeviceGetTemperatureThreshold) \
+    Y(nvmlDeviceGetCurrPcieLinkGeneration) \
+    Y(nvmlDeviceGetCurrPcieLinkWidth) \
+    Y(nvmlDeviceGetMaxPcieLinkGeneration) \
+    Y(nvmlDeviceGetMaxPcieLinkWidth) \
+    Y(nvmlDeviceGetGpuMaxPcieLinkGeneration) \
+    Y(nvmlDeviceGetPcieReplayCounter) \
+    Y(nvmlDeviceGetNvLinkState) \
+    Y(nvmlDeviceGetNvLinkVersion) \
+    Y(nvmlDeviceGetNvLinkCapability) \
+    Y(nvmlDeviceGetNvLinkRemoteDeviceType) \
+    Y(nvmlDeviceGetNvLinkRemotePciInfo_v2) \
+    Y(nvmlDeviceGetNvLinkErrorCounter) \
+    Y(nvmlDeviceGetP2PStatus) \
+    Y(nvmlDeviceGetTopologyCommonAncestor) \
+    Y(nvmlDeviceGetSupportedEventTypes) \
+    Y(nvmlDeviceRegisterEvents) \
+    Y(nvmlEventSetCreate) \
+    Y(nvmlEventSetWait_v2) \
+    Y(nvmlEventSetFree)
 
 /* Faults cannot touch these: they are how a fault is told. */
 #define EMULATED_FUNCTIONS_WITHOUT_FAULTS(Y) \
@@ -120,6 +170,9 @@
     Y(nvmlSystemGetDriverVersion)         \
     Y(nvmlSystemGetCudaDriverVersion_v2)  \
     Y(nvmlSystemGetConfComputeState)      \
-    Y(nvmlDeviceGetCount_v2)
+    Y(nvmlDeviceGetCount_v2)              \
+    Y(nvmlEventSetCreate)                 \
+    Y(nvmlEventSetWait_v2)                \
+    Y(nvmlEventSetFree)
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "libcuda_peers.h"
 #include "pattern.h"
-#include "ranges.h"
 
 /* Any alignment; the compiler makes one load of it. */
 static uint64_t load(const unsigned char *place)
@@ -15,10 +15,10 @@ static uint64_t load(const unsigned char *place)
 }
 
 /* fill(address, length, kind, tag, start) */
-static bool fill(const uint64_t *arguments, bool lies)
+static bool fill(const uint64_t *arguments, int gpu, bool lies)
 {
     uint64_t length = arguments[1], kind = arguments[2], tag = arguments[3], start = arguments[4];
-    unsigned char *data = range_bytes(arguments[0], length);
+    unsigned char *data = kernel_bytes(gpu, arguments[0], length);
     uint64_t i = 0;
 
     (void)lies;
@@ -48,11 +48,11 @@ static void compare_bytes(const unsigned char *data, uint64_t from, uint64_t to,
 }
 
 /* verify(address, length, kind, tag, start, verdict) */
-static bool verify(const uint64_t *arguments, bool lies)
+static bool verify(const uint64_t *arguments, int gpu, bool lies)
 {
     uint64_t length = arguments[1], kind = arguments[2], tag = arguments[3], start = arguments[4];
-    const unsigned char *data = range_bytes(arguments[0], length);
-    unsigned char *place = range_bytes(arguments[5], sizeof(gdrcheck_verdict));
+    const unsigned char *data = kernel_bytes(gpu, arguments[0], length);
+    unsigned char *place = kernel_bytes(gpu, arguments[5], sizeof(gdrcheck_verdict));
     gdrcheck_verdict verdict;
     uint64_t i = 0;
 
@@ -87,11 +87,11 @@ static uint64_t count_other(const unsigned char *data, uint64_t from, uint64_t t
 }
 
 /* classify(address, length, kind, tag, start, candidates, candidate_count, counts) */
-static bool classify(const uint64_t *arguments, bool lies)
+static bool classify(const uint64_t *arguments, int gpu, bool lies)
 {
     const gdrcheck_candidate wanted = {arguments[2], arguments[3], arguments[4]};
     uint64_t length = arguments[1], candidate_count = arguments[6];
-    const unsigned char *data = range_bytes(arguments[0], length);
+    const unsigned char *data = kernel_bytes(gpu, arguments[0], length);
     const unsigned char *candidates;
     unsigned char *counts;
 
@@ -100,8 +100,8 @@ static bool classify(const uint64_t *arguments, bool lies)
         return true;
     if (candidate_count > UINT32_MAX)
         return false;
-    candidates = range_bytes(arguments[5], candidate_count * sizeof(gdrcheck_candidate));
-    counts = range_bytes(arguments[7], candidate_count * sizeof(uint64_t));
+    candidates = kernel_bytes(gpu, arguments[5], candidate_count * sizeof(gdrcheck_candidate));
+    counts = kernel_bytes(gpu, arguments[7], candidate_count * sizeof(uint64_t));
     if (data == NULL || candidates == NULL || counts == NULL)
         return false;
     for (uint64_t c = 0; c < candidate_count; c++) {

@@ -6,10 +6,10 @@
 
 struct kernel {
     const char *name;
-    /* Does what the kernel does; false when an argument names memory that is not there. Every
-     * argument is a 64-bit number. `lies`: verify finds nothing wrong.
+    /* Does what the kernel does on a GPU; false when an argument names memory that it cannot reach.
+     * Every argument is a 64-bit number. `lies`: verify finds nothing wrong.
      */
-    bool (*run)(const uint64_t *arguments, bool lies);
+    bool (*run)(const uint64_t *arguments, int gpu, bool lies);
     int arguments;
     /* What of it the file can spoil. */
     enum { NEITHER, FILLS, VERIFIES } role;

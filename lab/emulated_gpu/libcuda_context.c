@@ -1,6 +1,7 @@
 /* Primary contexts, and each thread's stack of them. */
 #include "libcuda.h"
 
+#include "libcuda_peers.h"
 #include "ranges.h"
 
 enum { STACK_DEPTH_MAX = 64 };
@@ -14,7 +15,7 @@ struct context *current_context(void)
     return depth > 0 ? stack[depth - 1] : NULL;
 }
 
-static bool valid(const struct context *context)
+bool valid_context(const struct context *context)
 {
     return context >= contexts && context < contexts + EMULATED_GPUS_MAX;
 }
@@ -36,8 +37,10 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     ENTER_OR_RETURN(INITIALISED, device);
     if (contexts[device].references == 0)
         return leave(CUDA_ERROR_INVALID_CONTEXT);
-    if (--contexts[device].references == 0)
+    if (--contexts[device].references == 0) {
+        peers_forget_context(device);
         ranges_forget_context(device);
+    }
     return leave(CUDA_SUCCESS);
 }
 
@@ -52,7 +55,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 {
     /* Touches no GPU: the one that was current before may be gone. */
     ENTER_OR_RETURN(INITIALISED, NO_GPU);
-    if (context != NULL && !valid(context))
+    if (context != NULL && !valid_context(context))
         return leave(CUDA_ERROR_INVALID_CONTEXT);
     /* NULL takes the top off the stack; anything else replaces it. */
     if (context == NULL)
@@ -74,7 +77,7 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
     ENTER_OR_RETURN(INITIALISED, NO_GPU);
-    if (!valid(context))
+    if (!valid_context(context))
         return leave(CUDA_ERROR_INVALID_CONTEXT);
     if (depth == STACK_DEPTH_MAX)
         return leave(CUDA_ERROR_INVALID_VALUE);

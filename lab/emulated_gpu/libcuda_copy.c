@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "libcuda_peers.h"
 #include "ranges.h"
 #include "stream.h"
 
@@ -39,7 +40,19 @@ static CUresult copy(uint64_t to, bool to_device, uint64_t from, bool from_devic
     if (target == NULL || source == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     memmove(target, source, bytes);
+    note_copy(current_context()->gpu);
     return CUDA_SUCCESS;
+}
+
+/* From one GPU to another, or within one. The one that receives is the one that reads. */
+static CUresult copy_between(uint64_t to, uint64_t from, uint64_t bytes)
+{
+    struct range *target = range_at(to);
+    CUresult status = copy(to, true, from, true, bytes);
+
+    if (status == CUDA_SUCCESS && target != NULL && peer_corrupts(target->gpu, from, bytes))
+        range_bytes(to, bytes)[bytes - 1] ^= 0x10;
+    return status;
 }
 
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
@@ -57,7 +70,7 @@ EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     ENTER_OR_RETURN(CURRENT_CONTEXT, CONTEXT_GPU);
-    return leave(copy(to, true, from, true, bytes));
+    return leave(copy_between(to, from, bytes));
 }
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
@@ -83,7 +96,37 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t by
     ENTER_OR_RETURN(CURRENT_CONTEXT, CONTEXT_GPU);
     if (!valid_stream(stream))
         return leave(CUDA_ERROR_INVALID_HANDLE);
-    return leave(copy(to, true, from, true, bytes));
+    return leave(copy_between(to, from, bytes));
+}
+
+/* Needs no access of the one to the other: without it the driver goes by way of the host. */
+static CUresult copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                          CUcontext from_context, size_t bytes)
+{
+    const struct range *target = range_at(to), *source = range_at(from);
+
+    if (!valid_context(to_context) || !valid_context(from_context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (bytes > 0 && (target == NULL || source == NULL || target->gpu != to_context->gpu ||
+                      source->gpu != from_context->gpu))
+        return CUDA_ERROR_INVALID_VALUE;
+    return copy_between(to, from, bytes);
+}
+
+EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                             CUcontext from_context, size_t bytes)
+{
+    ENTER_OR_RETURN(CURRENT_CONTEXT, CONTEXT_GPU);
+    return leave(copy_peer(to, to_context, from, from_context, bytes));
+}
+
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                                  CUcontext from_context, size_t bytes, CUstream stream)
+{
+    ENTER_OR_RETURN(CURRENT_CONTEXT, CONTEXT_GPU);
+    if (!valid_stream(stream))
+        return leave(CUDA_ERROR_INVALID_HANDLE);
+    return leave(copy_peer(to, to_context, from, from_context, bytes));
 }
 
 static CUresult fill_bytes(CUdeviceptr to, unsigned char value, size_t count)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels.h"
-#include "ranges.h"
+#include "libcuda_peers.h"
 #include "stream.h"
 
 /* The text of kernels.ptx as it was when this library was built, and a zero byte. */
@@ -17,7 +17,7 @@ __asm__(".section .rodata\n"
         ".byte 0\n"
         ".previous\n");
 
-enum { THREADS_PER_BLOCK_MAX = 1024 };
+enum { THREADS_PER_BLOCK_MAX = 1024, FLIPPED = 0x10 };
 
 struct module {
     struct module *next;
@@ -99,11 +99,26 @@ static void spoil(CUfunction kernel, const uint64_t *arguments, int gpu)
 {
     enum emulated_effect effect =
         kernel->role == FILLS ? EMULATED_CORRUPT_SOURCE : EMULATED_CORRUPT_SINK;
-    unsigned char *data = range_bytes(arguments[0], arguments[1]);
+    unsigned char *data = kernel_bytes(gpu, arguments[0], arguments[1]);
 
     if (emulated_corrupts(config_now(), effect, gpu, arguments[1]) && data != NULL &&
         arguments[1] > 0)
-        data[arguments[1] - 1] ^= 0x10;
+        data[arguments[1] - 1] ^= FLIPPED;
+}
+
+/* What another GPU's memory holds is right there, and may arrive changed. */
+static bool run(CUfunction kernel, const uint64_t *arguments, int gpu, bool lies)
+{
+    bool changed = kernel->role == VERIFIES && peer_corrupts(gpu, arguments[0], arguments[1]);
+    unsigned char *data = changed ? kernel_bytes(gpu, arguments[0], arguments[1]) : NULL;
+    bool ran;
+
+    if (data != NULL)
+        data[arguments[1] - 1] ^= FLIPPED;
+    ran = kernel->run(arguments, gpu, lies);
+    if (data != NULL)
+        data[arguments[1] - 1] ^= FLIPPED;
+    return ran;
 }
 
 /* An address that is not there kills the context, and the call after the launch is the first that
@@ -119,7 +134,7 @@ static void launch(CUfunction kernel, void **parameters)
         memcpy(&arguments[i], parameters[i], sizeof arguments[i]);
     if (kernel->role == VERIFIES)
         spoil(kernel, arguments, context->gpu);
-    if (!kernel->run(arguments, lies))
+    if (!run(kernel, arguments, context->gpu, lies))
         context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
     if (kernel->role == FILLS)
         spoil(kernel, arguments, context->gpu);

@@ -20,6 +20,11 @@ options:
   run_id: {type: str, required: true, description: The run.}
   state_dir: {type: path, required: true, description: Where runs keep their files.}
   modules: {type: list, elements: str, default: [], description: Further kernel modules.}
+  neighbours:
+    type: str
+    choices: [none, lldp]
+    default: none
+    description: Whether to learn by LLDP which switch ports the NICs' cables lead to.
   root: {type: path, default: /, description: Where everything is read.}
 author: [gdrcheck]
 """
@@ -43,13 +48,19 @@ def main() -> None:
             "run_id": {"type": "str", "required": True},
             "state_dir": {"type": "path", "required": True},
             "modules": {"type": "list", "elements": "str", "default": []},
+            "neighbours": {"type": "str", "choices": ["none", "lldp"], "default": "none"},
             "root": {"type": "path", "default": "/"},
         },
     )
     options = module.params
     out = pathlib.Path(RunDirectory(options["state_dir"], options["run_id"]).at("host"))
     try:
-        values = collect(out, pathlib.Path(options["root"]), options["modules"])
+        values = collect(
+            out,
+            pathlib.Path(options["root"]),
+            options["modules"],
+            neighbours=options["neighbours"],
+        )
     except OSError as error:
         module.fail_json(msg=f"{error.filename or out}: {error.strerror}")
     module.exit_json(changed=True, complaints=values["complaints"])

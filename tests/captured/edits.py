@@ -82,11 +82,39 @@ def answer(slot: str, **values: object) -> Edit:
     return _json(NVML_RECORD, change)
 
 
+def health(slot: str, part: str = "", **values: object) -> Edit:
+    """NVML answered ``values`` about the GPU's health, or about a ``part`` of it.
+
+    ``part`` is a path of keys: ``ecc.volatile``, ``nvlinks.3``.
+    """
+
+    def change(document: Any) -> None:
+        place = next(gpu for gpu in document["gpus"] if gpu["slot"] == slot)["health"]
+        for key in part.split(".") if part else ():
+            place = place[int(key) if key.isdecimal() else key]
+        place.update(values)
+
+    return _json(NVML_RECORD, change)
+
+
+def peer(slot: str, other: str, **values: object) -> Edit:
+    """NVML answered ``values`` about the GPU at ``slot`` reaching into the one at ``other``."""
+
+    def change(document: Any) -> None:
+        pair = (slot, other)
+        next(p for p in document["peers"] if (p["slot"], p["peer"]) == pair).update(values)
+
+    return _json(NVML_RECORD, change)
+
+
 def not_answering(slot: str, error: str | None) -> Edit:
     """NVML does not list the GPU at ``slot``; with ``error``, it lists it as lost."""
 
     def change(document: Any) -> None:
         document["gpus"] = [gpu for gpu in document["gpus"] if gpu["slot"] != slot]
+        document["peers"] = [
+            peer for peer in document["peers"] if slot not in (peer["slot"], peer["peer"])
+        ]
         if error is not None:
             document["lost"][slot] = error
 

@@ -15,7 +15,9 @@ from typing import Any
 from gdrcheck.facts import Facts, Gpu, NvidiaDriver, Nvml, RdmaDevice
 from gdrcheck.gpu.devices import Attributes, Driver, GpuDevice, Survey
 from gdrcheck.gpu.errors import CudaError
+from gdrcheck.gpu_load import GpuNow, Load
 from gdrcheck.mismatch import Mismatch, Verdict
+from gdrcheck.peering import Means, PeerRate, PeerReach, PeerTransfer, PeerWay
 from gdrcheck.profile import Profile
 from gdrcheck.registration import (
     WAYS,
@@ -33,6 +35,7 @@ from gdrcheck.registration import (
     Support,
 )
 from gdrcheck.rules.gpudirect import FIRST_KERNEL, RELEASE
+from tests.captured.loads import now, whole_load
 
 SIZES_BYTES = (64 << 10, 2 << 20, 1 << 30)
 OPERATIONS: tuple[Operation, ...] = ("WRITE", "READ")
@@ -45,7 +48,9 @@ DMABUF_DRIVERS = ("mlx5_core", "bnxt_en", "irdma", "efa")
 class Wrong:
     """Faults, by the slot of the GPU, or by ``slot nic method``.
 
-    ``flips``: what the verifiers say after a byte was flipped on purpose.
+    ``flips``: what the verifiers say after a byte was flipped on purpose. ``refuses``: GPUs that
+    CUDA lets not use another's memory, both slots. ``peers``: what comes of the data between two,
+    or the error, by both slots.
     """
 
     start: CudaError | None = None
@@ -59,6 +64,9 @@ class Wrong:
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     attempts: Mapping[str, Callable[[Attempt], Attempt]] = field(default_factory=dict)
     movements: Mapping[str, Callable[[Movement], Movement]] = field(default_factory=dict)
+    refuses: tuple[tuple[str, str], ...] = ()
+    peers: Mapping[tuple[str, str], PeerTransfer | CudaError] = field(default_factory=dict)
+    loads: Mapping[str, Callable[[Load], Load]] = field(default_factory=dict)
 
 
 NOTHING_WRONG = Wrong()
@@ -197,6 +205,26 @@ class Rooms:
             raise self._wrong.engines[gpu.device.slot]
         return Engine(gpu, self._wrong)
 
+    def reach(self, one: OpenGpu, other: OpenGpu) -> PeerReach:
+        return PeerReach(there=self._reaches(one, other), back=self._reaches(other, one))
+
+    def _reaches(self, gpu: OpenGpu, peer: OpenGpu) -> bool:
+        slots = gpu.device.slot, peer.device.slot
+        nvml = self._facts.nvml
+        said = nvml.peers if isinstance(nvml, Nvml) and isinstance(nvml.peers, tuple) else ()
+        allowed = {(one.slot, one.peer) for one in said if one.read == "ok"}
+        return slots in allowed and slots not in self._wrong.refuses
+
+    def exchange(self, one: OpenGpu, other: OpenGpu, _run_tag: int) -> tuple[PeerWay, PeerWay]:
+        slots = one.device.slot, other.device.slot
+        return self._peer_way(*slots), self._peer_way(*reversed(slots))
+
+    def _peer_way(self, source: str, sink: str) -> PeerWay:
+        arrived = self._wrong.peers.get((source, sink), peer_transfer())
+        if isinstance(arrived, CudaError):
+            raise arrived
+        return PeerWay(source, sink, (arrived,), PeerRate(256 << 20, 32, 390.0, None))
+
     def attempt(self, gpu: OpenGpu, device: Any, method: Method, **_: Any) -> Attempt:
         facts: RdmaDevice = device.facts
         place = f"{gpu.device.slot} {facts.name} {method}"
@@ -206,6 +234,13 @@ class Rooms:
     def move(self, gpu: OpenGpu, device: Any, _path: Any, method: Method, **_: Any) -> Movement:
         place = f"{gpu.device.slot} {device.facts.name} {method}"
         return self._wrong.movements.get(place, _same)(movement(method))
+
+    def under_load(self, gpu: OpenGpu, ask: Callable[[], GpuNow]) -> Load:
+        return self._wrong.loads.get(gpu.device.slot, _same)(whole_load(ask()))
+
+    @contextmanager
+    def asking(self, slot: str) -> Iterator[Callable[[], GpuNow]]:
+        yield lambda: now(self._facts, slot)
 
     def _support(self, gpu: OpenGpu, nic: RdmaDevice) -> Support:
         return Support(
@@ -255,6 +290,11 @@ class Engine:
 
 
 RIGHT = Verdict(None, None)
+
+
+def peer_transfer(means: Means = "copy", verdict: Verdict = RIGHT) -> PeerTransfer:
+    """A transfer from one GPU's memory to another's."""
+    return PeerTransfer(means, 4093, 4097, verdict)
 
 
 def one_byte(offset: int) -> Mismatch:
@@ -335,6 +375,9 @@ def in_place_of_gpus(facts: Facts, wrong: Wrong) -> Iterator[None]:
         "gdrcheck.gpu.session": {"Session": rooms.session},
         "gdrcheck.gpu.buffers": {"allocate": rooms.allocate, "prove": rooms.prove},
         "gdrcheck.gpu.engine": {"engine_of": rooms.engine_of},
+        "gdrcheck.gpu.peers": {"reach": rooms.reach, "exchange": rooms.exchange},
+        "gdrcheck.gpu.copying": {"under_load": rooms.under_load},
+        "gdrcheck.probes.nvml_now": {"asking": rooms.asking},
         "gdrcheck.memory.attempt": {"attempt": rooms.attempt},
         "gdrcheck.memory.move": {"move": rooms.move},
         "gdrcheck.memory.path": {"loopback_path": _loopback_path},

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tests.captured.gpu_health import healthy, peers
 from tests.captured.tree import Tree
 
 NVML_RECORD = "run/gdrcheck/recorded/nvml.json"
@@ -13,7 +14,10 @@ GIB = 1 << 30
 
 
 def gpu(number: int, slot: str, model: str, memory_gib: int, **changes: Any) -> dict[str, Any]:
-    """An idle GPU without MIG mode enabled; BAR1 is as large as its memory, rounded up."""
+    """An idle, healthy GPU without MIG mode enabled; BAR1 is as large as its memory, rounded up.
+
+    ``health`` among the changes replaces all of it: make it by ``gpu_health.healthy``.
+    """
     values = {
         "slot": slot,
         "uuid": f"GPU-00000000-0000-0000-0000-{number:012d}",
@@ -26,6 +30,7 @@ def gpu(number: int, slot: str, model: str, memory_gib: int, **changes: Any) -> 
         "processes": [],
         "compute_mode": "default",
         "fabric_state": None,
+        "health": changes.get("health") or healthy(model),
     }
     return values | changes
 
@@ -38,8 +43,20 @@ def mig_devices(gpu_number: int, count: int, profile: str) -> list[dict[str, str
     ]
 
 
-def write_nvml(tree: Tree, driver: str, cuda: str, gpus: Sequence[dict[str, Any]]) -> None:
-    """Adds the record to ``tree``."""
-    record = {"driver_version": driver, "cuda_version": cuda, "gpus": list(gpus), "lost": {}}
+def write_nvml(
+    tree: Tree,
+    driver: str,
+    cuda: str,
+    gpus: Sequence[dict[str, Any]],
+    peers_over_pcie: str = "ok",
+) -> None:
+    """Adds the record to ``tree``; ``peers_over_pcie``: what NVML says of GPUs without NVLink."""
+    record = {
+        "driver_version": driver,
+        "cuda_version": cuda,
+        "gpus": list(gpus),
+        "lost": {},
+        "peers": peers(gpus, peers_over_pcie),
+    }
     folder, _, name = NVML_RECORD.rpartition("/")
     tree.put(folder, {name: json.dumps(record, indent=1)})

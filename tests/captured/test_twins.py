@@ -16,6 +16,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 AREAS = ("HOST", "DRV", "GPU", "MR", "PCI", "PORT")
 # Codes that the facts of one node, read once, cannot show, and the test that reads each back.
 PROVEN_ELSEWHERE = {
+    "GPU-NVLINK-ERRORS": "tests/rules/test_gpu_after.py",
+    "GPU-VBIOS-DIFFERS": "tests/captured/test_two_nodes.py",
     "HOST-CAP-IPCLOCK": "tests/test_memory_rules.py",
     "HOST-CLOCK-OFFSET": "tests/rules/test_differences.py",
     "HOST-DRIFT": "tests/captured/test_two_nodes.py",

@@ -48,6 +48,12 @@ DIFFERENCES = (
         (put("sys/class/infiniband/mlx5_1/fw_ver", "20.39.1002"),),
     ),
     Difference(
+        "GPU-VBIOS-DIFFERS",
+        "h200vm",
+        "node1/gpu0 (with node2)",
+        (edits.health("0000:04:00.0", vbios="96.00.00.00.01"),),
+    ),
+    Difference(
         "HOST-DRIFT",
         "lab",
         "node1 (with node2)",
@@ -78,6 +84,7 @@ def _found(machine: Machine, facts: dict[str, Facts]) -> list[Finding]:
     asked: list[Callable[[], tuple[Finding, ...]]] = [
         *(partial(differences.rail_mtu, group, rail) for rail in range(8)),
         *(partial(differences.firmware, group, board) for board in differences.boards(group)),
+        *(partial(differences.vbios, group, board) for board in differences.gpu_boards(group)),
         *(partial(differences.software, group, name) for name in differences.SUBJECTS),
     ]
     found: list[Finding] = []

@@ -102,7 +102,8 @@ def test_the_walk_can_go_in_their_order(tmp_path: Path) -> None:
     of_node = [case.of_node for case in cases]
     assert of_node == sorted(of_node)
     assert [case.id for case in cases if case.of_node] == [
-        f"port_counters[node1/rail{number}]" for number in range(2)
+        *(f"port_counters[node1/rail{number}]" for number in range(2)),
+        *(f"gpu_errors_grew[node1/gpu{number}]" for number in range(2)),
     ]
     peers = [case.where.peer if case.where.node == "node1" else case.where.node for case in cases]
     changes = [one for one, before in zip(peers, [None, *peers], strict=False) if one != before]

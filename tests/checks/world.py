@@ -6,7 +6,8 @@ lab's emulated one, and pyverbs is a fake. The facts are those of a node on whic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,15 @@ class World:
         self._conf = conf
         self._out = out
 
+    @contextmanager
+    def driven_by(self, config: Config) -> Iterator[None]:
+        """The emulated driver reads ``config`` meanwhile."""
+        config.write(self._conf)
+        try:
+            yield
+        finally:
+            CONFIG.write(self._conf)
+
     def run(
         self,
         config: Config = CONFIG,
@@ -88,17 +98,16 @@ class World:
         promises: Profile | None = None,
         known: Facts | None = None,
         nic: Callable[[fake_pyverbs.Nic], None] = lambda _: None,
+        files: Sequence[str] = FILES,
     ) -> Ran:
-        """What the checks find: with ``config`` for the driver and ``nic`` done to the NIC."""
-        config.write(self._conf)
+        """What the checks in ``files`` find: ``config`` for the driver, ``nic`` done to the NIC."""
         found = known or facts()
         try:
-            with fake_pyverbs.installed():
+            with self.driven_by(config), fake_pyverbs.installed():
                 fake_pyverbs.load("gdrcheck.memory.path").loopback_path = loopback_path
                 nic(fake_pyverbs.nic)
-                return Ran(found, judge(found, promises or profile(), self._out, FILES))
+                return Ran(found, judge(found, promises or profile(), self._out, files))
         finally:
-            CONFIG.write(self._conf)
             release_contexts()
 
 

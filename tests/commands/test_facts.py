@@ -276,25 +276,25 @@ def test_no_name_from_a_node_steers_the_terminal_or_forges_a_line(text: str, com
     [
         (b"", "is empty"),
         (b"\x7fELF\x02\x01\x00\xff", "is not JSON"),
-        (b'{"schema_version": 2, "node": ', "is not JSON"),
+        (b'{"schema_version": 3, "node": ', "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[1, 2]", "is JSON, but no facts"),
         (b'{"verdict": "PASS"}', "is JSON, but no facts"),
         (
-            b'{"schema_version": 1, "node": "a"}',
-            "facts of schema version 1; expected version 2: collect them again with this release",
+            b'{"schema_version": 2, "node": "a"}',
+            "facts of schema version 2; expected version 3: collect them again with this release",
         ),
         (
-            b'{"schema_version": 3, "node": "a"}',
-            "facts of schema version 3; expected version 2: they were written by a newer gdrcheck: "
+            b'{"schema_version": 4, "node": "a"}',
+            "facts of schema version 4; expected version 3: they were written by a newer gdrcheck: "
             "update this one",
         ),
         (
             b'{"schema_version": "x", "node": "a"}',
-            "facts of schema version x; expected version 2: collect them again",
+            "facts of schema version x; expected version 3: collect them again",
         ),
         (
-            b'{"schema_version": 2, "node": "a"}',
+            b'{"schema_version": 3, "node": "a"}',
             "collector: is missing (and 8 more problems); the facts are of an older gdrcheck: "
             "collect them again",
         ),

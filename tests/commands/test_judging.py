@@ -12,13 +12,21 @@ from gdrcheck.facts import Unreadable
 from tests import facts as build
 
 # They compare nodes, or two readings of one: facts of one node at one time do not do.
-OF_MORE_THAN_FACTS = {"counters.port_errors", "differences.clock"}
+OF_MORE_THAN_FACTS = {
+    "counters.port_errors",
+    "differences.clock",
+    "gpu_after.gone",
+    "gpu_after.grown",
+}
 # They judge what was done with a GPU or between two nodes, not what was read of them.
 OF_ACTIONS = {
     "cuda.buffer_refused",
     "cuda.none_seen",
+    "gpu_load.wrong",
     "gpu_pattern.flip_missed",
     "gpu_pattern.pattern_wrong",
+    "gpu_peers.data_wrong",
+    "gpu_peers.unreachable",
     "movement.judge_movement",
     "numbers.high_latency",
     "numbers.instrument_differs",
@@ -40,6 +48,7 @@ def test_no_rule_is_forgotten() -> None:
         judging.OF_PORT,
         judging.OF_GPU,
         judging.OF_ANSWER,
+        judging.OF_ANSWER_AND_NODE,
     )
     asked = {
         f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"

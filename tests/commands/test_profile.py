@@ -64,6 +64,12 @@ def test_profile_promises_what_the_node_is(tmp_path: Path) -> None:
         "fabric_manager": "absent",
         "mig": "disabled",
         "bar1_bytes": 256 << 30,
+        "vbios": "96.00.A5.00.1A",
+        "ecc": "enabled",
+        "compute_mode": "default",
+        "persistence": "on",
+        "power_limit_w": 700,
+        "nvlinks": 18,
         "mtu_bytes": 4096,
         "rail_distance": "PIX",
         "nic_link": {"speed_gts": 32, "width": 16},
@@ -94,8 +100,8 @@ def test_head_says_that_the_method_of_registration_is_left_open(tmp_path: Path) 
     assert "registration" not in without.out
 
 
-# The virtual machine with a GPU has no NIC, and so no rail to promise.
-WITH_RAILS = [name for name in MACHINES if name != "h200vm"]
+# The virtual machines with H200s have no NIC, and so no rail to promise.
+WITH_RAILS = [name for name in MACHINES if name not in ("h200vm", "h200x2")]
 
 
 def test_a_machine_without_a_nic_gives_no_profile(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.captured.machines import MACHINES
 from tests.captured.running import NODE
 from tests.commands.support import Done, run, saved
 from tests.commands.test_profile import TODAY, WITH_RAILS
+from tests.gpu_facts import gpu_health
 
 STORAGE = "mlx5_1, mlx5_7: no GID beyond link-local ones"
 
@@ -184,6 +185,22 @@ def test_what_befell_the_gpus_is_told_beside_the_profile(tmp_path: Path) -> None
     assert done.code == 0
     assert "Xid lines in the kernel log: 7. " in done.err
     assert [line[-1] for line in done.err.splitlines()[1:]] == list("34567")
+
+
+def test_no_profile_is_made_of_a_node_with_a_fatal_xid(tmp_path: Path) -> None:
+    text = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus."
+    log = ({"topic": "xid", "seconds_since_boot": 1.0, "text": text},)
+    done = drafted(build.facts(host=build.host(kernel_log=log)), tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert "GPU-XID at node1/gpu0: observed 79 (hardware: " in done.err
+
+
+def test_a_lowered_power_limit_is_promised_and_told(tmp_path: Path) -> None:
+    gpu = build.gpu(health=gpu_health(power={"limit_w": 500.0}))
+    done = drafted(build.facts(nvml=build.nvml(gpus=(gpu,))), tmp_path)
+    assert done.code == 0, done.err
+    assert "power_limit_w: 500" in done.out
+    assert f"{gpu.slot}: 500 of 700 W" in done.err
 
 
 def test_rails_in_software_say_so_in_the_first_line(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from gdrcheck.facts import Facts, Nvml, Unreadable
 from gdrcheck.schemas import schema_text
 from tests import facts as build
 from tests.commands.support import run, saved, two_sockets
+from tests.gpu_facts import gpu_health, gpu_peer
 
 PROFILE = """\
 gpus: {count: 2, model: "NVIDIA H200"}
@@ -62,6 +64,60 @@ def test_tree_shows_links_that_are_less_than_they_can_be(tmp_path: Path) -> None
     tree = build.pci_tree(functions=(build.pci_function(parent=None, link=slow),))
     done = run("topo", "--from", saved(build.facts(pci=tree), tmp_path))
     assert "  0000:1a:00.0  mlx5_0  16 GT/s x8 (can 32 GT/s x16)" in done.out
+
+
+def two_gpus(**changes: object) -> Facts:
+    """Those of ``two_sockets``, with what NVML says of the two."""
+    facts = two_sockets()
+    assert isinstance(facts.nvml, Nvml)
+    return facts.model_copy(update={"nvml": facts.nvml.model_copy(update=changes)})
+
+
+def between_gpus(out: str) -> list[list[str]]:
+    lines = out.partition("between GPUs:\n")[2].partition("\n\n")[0].splitlines()
+    return [line.split() for line in lines]
+
+
+def test_gpus_have_a_matrix_of_their_own_with_nvlinks(tmp_path: Path) -> None:
+    slots = ("0000:16:05.0", "0000:96:05.0")
+    peers = (gpu_peer(*slots), gpu_peer(*slots[::-1]))
+    done = run("topo", "--from", saved(two_gpus(peers=peers), tmp_path))
+    assert between_gpus(done.out) == [
+        ["gpu0", "gpu1"],
+        ["gpu0", "X", "NV18"],
+        ["gpu1", "NV18", "X"],
+    ]
+    assert "(peer access), by NVML:\neach two: read ok, write ok\n" in done.out
+    assert "NV#   NVLink" in done.out
+
+
+def test_gpus_without_nvlink_have_their_distance_and_each_way_its_word(tmp_path: Path) -> None:
+    slots = ("0000:16:05.0", "0000:96:05.0")
+    gpus = tuple(build.gpu(slot, health=gpu_health(nvlinks=())) for slot in slots)
+    no = Unreadable(unreadable="NVML: Timeout")
+    peers = (gpu_peer(*slots, read="chipset not supported"), gpu_peer(*slots[::-1], write=no))
+    file = saved(two_gpus(gpus=gpus, peers=peers), tmp_path)
+    done = run("topo", "--from", file)
+    assert between_gpus(done.out)[1] == ["gpu0", "X", "SYS"]
+    assert "read chipset not supported, write ok: gpu0 -> gpu1" in done.out
+    assert "read ok, write ?: gpu1 -> gpu0" in done.out
+    assert "NVML: Timeout: peer access gpu1 -> gpu0, write" in done.out
+    found = json.loads(run("topo", "--from", file, "--json").out)
+    assert found["gpu_links"] == {
+        "gpu0": {"gpu0": "X", "gpu1": "SYS"},
+        "gpu1": {"gpu0": "SYS", "gpu1": "X"},
+    }
+    assert found["peer_access"][0] == {
+        "gpu": "gpu0",
+        "peer": "gpu1",
+        "read": "chipset not supported",
+        "write": "ok",
+    }
+
+
+def test_peer_access_that_nobody_asked_for_is_not_known(tmp_path: Path) -> None:
+    done = run("topo", "--from", saved(two_gpus(), tmp_path))
+    assert "(peer access), by NVML:\nnot known\n" in done.out
 
 
 def test_distance_that_is_not_known_is_a_question_mark(tmp_path: Path) -> None:

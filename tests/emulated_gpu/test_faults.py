@@ -101,6 +101,7 @@ def test_pointers_can_be_reported_as_managed(emulation: Emulation) -> None:
         ("[faults]\ncorrupt sink = 1 times\n", r":5: times needs a number"),
         ("[faults]\ncorrupt sink = 1 times 2 after 1\n", r":5: times = 2 after 1: expected"),
         ("[faults]\ncorrupt = 1\n", r":5: unknown fault corrupt; .*, corrupt sink, "),
+        ("[faults]\npeer refuse = 1 after 1\n", r":5: peer refuse cannot begin after some"),
         ("[faults]\nrefuse read = 1 after 1\n", r":5: refuse read cannot begin after some"),
         ("[faults]\nrefuse sink = 1 times 1\n", r":5: refuse sink cannot .*, or end"),
         ("[faults]\ngone = 1 length 4\n", r":5: gone has no length"),
@@ -168,6 +169,8 @@ def test_every_switch_of_the_writer_is_understood(emulation: Emulation) -> None:
         "corrupt_sink": Corrupt(length_bytes=65537, after=2, times=1),
         "corrupt_source": Corrupt(),
         "refuse": ["source", "read", "sink"],
+        "peer_corrupt": Corrupt(length_bytes=4097),
+        "peer_refuse": True,
     }
     assert everything.keys() == {one.name for one in fields(Faults)}
     assert all(everything.values())

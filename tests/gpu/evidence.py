@@ -25,6 +25,9 @@ RUNS = ("GPUs", "driver", "CUDA", "kernel", "Python", "cuda-bindings", "gdrcheck
 # The columns that tell one kind of machine from another; the others may change from run to run.
 KIND = ("GPUs", "driver", "cuda-bindings")
 TIMES = (*KIND, *MEASURED)
+# The same of GPUs that use each other's memory; a machine with one GPU has no row.
+PAIRED = ("pairs of GPUs", "copy one way")
+PAIRS = (*KIND, *PAIRED)
 _NAMED_FAILURES = 3
 
 Row = dict[str, str]
@@ -97,7 +100,7 @@ def updated(page: str, run: Run) -> str:
         raise EvidenceError(f"the page must hold two lines, once each: {BEGIN} and {END}")
     before, rest = page.split(BEGIN)
     section, after = rest.split(END)
-    ran, times = _rows(section, RUNS), _rows(section, TIMES)
+    ran, times, pairs = (_rows(section, columns) for columns in (RUNS, TIMES, PAIRS))
     kind = _kind(run)
     new = kind | {
         "CUDA": run.machine.cuda,
@@ -115,9 +118,18 @@ def updated(page: str, run: Run) -> str:
             "8 GiB of GPU memory, over the rate at which a copy reads and writes as many:",
             "",
             _table(TIMES, _replaced(times, kind | run.measured)),
+            "",
+            "Copies of 256 MiB between each two GPUs of a node, both ways, from the slowest to the",
+            "fastest:",
+            "",
+            _table(PAIRS, _replaced(pairs, kind | run.measured, add=_has_pairs(run))),
         ]
     )
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+
+
+def _has_pairs(run: Run) -> bool:
+    return set(PAIRED) <= set(run.measured)
 
 
 def _kind(run: Run) -> Row:
@@ -128,9 +140,10 @@ def _kind(run: Run) -> Row:
     }
 
 
-def _replaced(rows: Sequence[Row], new: Row) -> list[Row]:
+def _replaced(rows: Sequence[Row], new: Row, *, add: bool = True) -> list[Row]:
     others = [row for row in rows if any(row[name] != _cell(new[name]) for name in KIND)]
-    return sorted([*others, new], key=lambda row: [_cell(row[name]) for name in KIND])
+    now = [*others, new] if add else others
+    return sorted(now, key=lambda row: [_cell(row[name]) for name in KIND])
 
 
 def _rows(section: str, columns: Sequence[str]) -> list[Row]:

@@ -17,8 +17,9 @@ from cuda import bindings
 
 import gdrcheck
 from gdrcheck import probes
-from tests.gpu.evidence import MEASURED, EvidenceError, Machine, Run, machine_of, updated
+from tests.gpu.evidence import MEASURED, PAIRED, EvidenceError, Machine, Run, machine_of, updated
 
+KEPT = (*MEASURED, *PAIRED)
 WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
@@ -107,7 +108,7 @@ class Recorder:
             passed=len(self._passed - set(self._failed)),
             failed=tuple(self._failed),
             skipped=len(self._skipped),
-            measured={name: self._measured[name] for name in MEASURED if name in self._measured},
+            measured={name: self._measured[name] for name in KEPT if name in self._measured},
         )
 
 

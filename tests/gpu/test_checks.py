@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,20 @@ def test_every_gpu_passes(check: str, cases: dict[str, EndEvent], facts: Facts) 
     ids = [f"{check}[{facts.node}/gpu{number}]" for number in range(len(facts.nvml.gpus))]
     outcomes = {id_: (cases[id_].outcome, cases[id_].message) for id_ in ids}
     assert outcomes == dict.fromkeys(ids, (Outcome.PASSED, ""))
+
+
+def test_each_two_gpus_pass(cases: dict[str, EndEvent], facts: Facts) -> None:
+    """One GPU has no other: the case says that nothing is promised."""
+    assert isinstance(facts.nvml, Nvml)
+    names = [f"{facts.node}/gpu{number}" for number in range(len(facts.nvml.gpus))]
+    pairs = [f"gpu_peers[{one} -> {other}]" for one, other in combinations(names, 2)]
+    for id_ in pairs or [f"gpu_peers[{facts.node}]"]:
+        expected = Outcome.PASSED if pairs else Outcome.SKIPPED
+        assert cases[id_].outcome is expected, cases[id_].message
+    for id_ in pairs:
+        rates = [value for name, value in cases[id_].properties.items() if "copy" in name]
+        assert len(rates) == 2
+        assert all("GB/s" in rate for rate in rates)
 
 
 def test_no_registration_is_claimed_without_a_nic(cases: dict[str, EndEvent]) -> None:

@@ -28,7 +28,8 @@ from tests.lab.warm import Warm, spec, warm
 
 pytestmark = pytest.mark.lab
 PROFILE = Path(__file__).resolve().parents[2] / "lab/inventory/profiles/lab_gpu.yml"
-CHECKS = ("check_cuda.py", "check_registration.py")
+# The last one is what every node with GPUs looks back at in the end.
+CHECKS = ("check_cuda.py", "check_registration.py", "check_gpu_after.py")
 NEAR, FAR = "gpu0", "gpu1"  # of the rail, and at the other socket
 PEERMEM = "sys/module/nvidia_peermem"
 CLIENT = "sys/kernel/mm/memory_peers/nv_mem"
@@ -119,7 +120,7 @@ def test_on_clean_nodes_every_gpu_registers_and_moves(gpus: Warm) -> None:
         assert set(cases.of(Outcome.NOT_JUDGED)) == far
         others = {one.outcome for id_, one in cases.by_id.items() if id_ not in far}
         assert others == {Outcome.PASSED}
-        assert len(cases.by_id) == 1 + 2 * 3 + 2 * 2 + 2
+        assert len(cases.by_id) == 1 + 2 * 3 + 2 * 2 + 2 + 2
         for method in METHODS:
             told = cases.by_id[f"gpu_memory_registers[{node.name}/{NEAR}/rxe0, {method}]"]
             # How much more fits depends on the guest's memory.

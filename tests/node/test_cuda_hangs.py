@@ -68,6 +68,33 @@ def test_a_kernel_that_hangs_on_one_gpu_leaves_the_others(tmp_path: Path) -> Non
         assert ran.cases[name].outcome is Outcome.PASSED
 
 
+def test_two_gpus_that_hang_together_leave_the_others(tmp_path: Path) -> None:
+    body = """
+class Pair:
+    def __init__(self, one, other):
+        self.where = Where(node="node1", gpu=one, peer=f"node1/{other}")
+def pairs(*both):
+    return pytest.mark.parametrize("pair", [
+        pytest.param(Pair(*two), id="node1/{} -> node1/{}".format(*two)) for two in both])
+@pairs(("gpu0", "gpu1"), ("gpu1", "gpu2"), ("gpu2", "gpu3"))
+def check_gpu_peers(pair):
+    if pair.where.gpu == "gpu0":
+        with step("cuCtxSynchronize"):
+            time.sleep(60)
+@both("gpu0", "gpu1", "gpu2")
+def check_gpu_later(gpu): pass
+"""
+    ran = supervised(tmp_path, write_checks(tmp_path, node_cuda=HEAD + body))
+    blocked = {id_ for id_, case in ran.cases.items() if case.outcome is Outcome.BLOCKED}
+    assert blocked == {
+        "gpu_peers[node1/gpu1 -> node1/gpu2]",
+        "gpu_later[node1/gpu0]",
+        "gpu_later[node1/gpu1]",
+    }
+    passed = {id_ for id_, case in ran.cases.items() if case.outcome is Outcome.PASSED}
+    assert passed >= {"gpu_peers[node1/gpu2 -> node1/gpu3]", "gpu_later[node1/gpu2]"}
+
+
 def _kernel_hangs_then(root: Path, step_of_gpu1: str | None) -> Ran:
     body = f"""
 @both("gpu0", "gpu1", "gpu2")

@@ -2,92 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from gdrcheck.facts import CountersAfter, Facts
-from gdrcheck.node.clock import CaseLimit, Elapsed, Stop
-from gdrcheck.node.phase import PhasePlan, run_phase
-from gdrcheck.node.process import PACKAGE_ROOT
-from gdrcheck.node.record import Record
 from gdrcheck.outcome import Outcome
 from gdrcheck.pairing.channel import connect
 from gdrcheck.pairing.handshake import Identity
 from gdrcheck.pairing.items import items
-from gdrcheck.pairing.messages import Bye, NodeState, RailInfo, Serving
-from gdrcheck.pairing.rendezvous import RendezvousResult
+from gdrcheck.pairing.messages import Bye, Serving
 from gdrcheck.results import events
-from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.events import PlanEvent, StartEvent
-from gdrcheck.run import Deadlines, NodeSpec, RunSpec
+from gdrcheck.run import Deadlines
 from tests import facts as builders
-from tests.node.support import profile, run_spec, short_waits
-from tests.pairing.support import LOOPBACK, PATIENCE_S, free_ports, in_thread
+from tests.node.pair_machine import SECRET, Machine, two
+from tests.node.support import profile
+from tests.pairing.support import LOOPBACK, PATIENCE_S, in_thread
 from tests.probes import trees
 
-SECRET = "ab" * 32
 CASE = "port_counters[node1/rxe0]"
-
-
-@dataclass(frozen=True)
-class Machine:
-    """node1, about to begin its pair phase: its output directory and its root."""
-
-    out: Path
-    root: Path
-
-    def port(self, **files: str) -> None:
-        """Replace files of the port: it is ``hw_counters__link_downed`` for a counter."""
-        for name, text in files.items():
-            path = self.root / "sys/class/infiniband/rxe0/ports/1" / name.replace("__", "/")
-            path.write_text(text)
-
-    def facts(self, facts: Facts) -> None:
-        """What was read before the transfers."""
-        (self.out / "facts.json").write_text(facts.model_dump_json())
-
-    def run(self, peer: str, spec: RunSpec | None = None) -> dict[str, CaseResult]:
-        """The results of the pair phase with a node2 that was ``absent`` or ``ready``."""
-        spec = spec or two("node1", "node2")
-        rails = (RailInfo(id=0, nic="rxe0"),)
-        states = {
-            "node1": NodeState(state="ready", rails=rails),
-            "node2": NodeState(state=peer, rails=rails if peer == "ready" else ()),
-        }
-        RendezvousResult(leader="node1", nodes=states).write(self.out / "rendezvous.json")
-        (self.out.parent / "run.json").write_text(spec.model_dump_json())
-        (self.out.parent / "secret").write_text(SECRET)
-        plan = PhasePlan(
-            phase="pair",
-            checks=PACKAGE_ROOT / "checks",
-            out=self.out,
-            options=(
-                "-p",
-                "tests.node.live_root",
-                f"--gdrcheck-run={self.out.parent / 'run.json'}",
-                "--gdrcheck-node=node1",
-                f"--gdrcheck-events={self.out / 'events.jsonl'}",
-                f"--gdrcheck-secret={self.out.parent / 'secret'}",
-                f"--gdrcheck-out={self.out}",
-            ),
-            start_s=60,
-            case_limit=CaseLimit(60, from_step=True),
-            phase_s=120,
-        )
-        with Record(self.out / "events.jsonl", "node1", Elapsed()) as record:
-            run_phase(plan, record, Stop())
-            return {case.id: case for case in record.ledger.results("node1", "not run")}
-
-
-def two(*names: str, **changes: object) -> RunSpec:
-    """A run of two nodes; the first one initiates."""
-    nodes = tuple(
-        NodeSpec(name=name, address=LOOPBACK, port=port, profile="soft")
-        for name, port in zip(names, free_ports(2), strict=True)
-    )
-    return run_spec(nodes=nodes, **{"waits": short_waits(), **changes})
+# The profile promises no GPU.
+OF_GPUS = "gpu_errors_grew[node1]"
 
 
 @pytest.fixture
@@ -112,7 +48,7 @@ def facts_with(state: str, **counters: int) -> Facts:
 def test_a_node_that_owns_no_pair_has_its_counters_judged(machine: Machine) -> None:
     machine.port(hw_counters__out_of_sequence="9\n")
     cases = machine.run("absent")
-    assert set(cases) == {CASE}
+    assert set(cases) == {CASE, OF_GPUS}
     case = cases[CASE]
     assert (case.outcome, case.message) == (Outcome.PASSED, "")
     assert (case.suite, case.classname) == ("node1", "node1.ports")
@@ -171,6 +107,7 @@ def test_a_device_that_is_gone_is_an_error(machine: Machine) -> None:
 def test_the_counters_come_after_all_exchanges(machine: Machine) -> None:
     cases = machine.run("ready")
     pairs = [case for case in cases.values() if case.suite == "pairs"]
+    assert cases[OF_GPUS].outcome is Outcome.SKIPPED
     owed = items(profile(), profile(), gpus=False)
     assert len(pairs) == sum(len(item.directions) for item in owed)
     # Nobody answers there: what was tried is an error, and blocks what was not; but this node's own
@@ -180,9 +117,9 @@ def test_the_counters_come_after_all_exchanges(machine: Machine) -> None:
     assert cases[CASE].outcome is Outcome.PASSED
     log = events.read(machine.out / "events.jsonl").events
     planned = [case.id for event in log if isinstance(event, PlanEvent) for case in event.cases]
-    assert planned[-1] == CASE
+    assert planned[-2:] == [CASE, OF_GPUS]
     started = [event.id for event in log if isinstance(event, StartEvent)]
-    assert started[-1] == CASE
+    assert started[-2:] == [CASE, OF_GPUS]
 
 
 def test_the_counters_are_read_when_the_last_partner_was_served(machine: Machine) -> None:

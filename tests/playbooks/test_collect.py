@@ -77,6 +77,19 @@ def test_modules_that_the_profile_promises_are_looked_at(node: Place) -> None:
     assert values["modules"]["ib_core"]["path"] == "(builtin)"
 
 
+def test_neighbours_are_learned_where_the_inventory_says_so(node: Place) -> None:
+    tree(node, {
+        "sys/class/infiniband/rxe0/parent": b"eth2\n",
+        "sys/class/net/eth2/type": b"1\n",
+        "usr/sbin/lldpcli": b"""#!/bin/sh\necho '{"lldp": [{}]}'\n""",
+    })  # fmt: skip
+    Path(node.environment["GDRCHECK_ROOT"], "usr/sbin/lldpcli").chmod(0o755)
+    container(node, KEEP)
+    node.play("-e", "gdrcheck_neighbours=lldp")
+    values = json.loads((results(node) / "nodes/node1/host.json").read_text())
+    assert values["neighbours"] == {"eth2": {"unreadable": "lldpd knows no LLDP neighbour of it"}}
+
+
 def test_a_collector_that_fails_is_named_and_the_run_goes_on(node: Place, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(PYTHON)

@@ -10,6 +10,8 @@ from typing import Any
 import pynvml
 import pytest
 
+from tests.probes.fake_nvml_health import FakeHealth, HealthLibrary
+
 MIB = 1 << 20
 FIRST_MIG = 100
 OK = pynvml.NVML_SUCCESS
@@ -26,9 +28,10 @@ class FakeGpu:
     processes: tuple[tuple[int, int], ...] = ()
     fabric: tuple[int, int] = (pynvml.NVML_GPU_FABRIC_STATE_COMPLETED, OK)
     errors: dict[str, int] = field(default_factory=dict)
+    health: FakeHealth = field(default_factory=FakeHealth)
 
 
-class FakeLibrary:
+class FakeLibrary(HealthLibrary):
     """Stands for libnvidia-ml.so.1. A handle is the number of a GPU, or FIRST_MIG + that of a MIG
     device, which belongs to the first GPU."""
 
@@ -65,6 +68,9 @@ class FakeLibrary:
     def _gpu(self, handle: Any) -> FakeGpu:
         number = self._number(handle)
         return self.gpus[0 if number >= FIRST_MIG else number]
+
+    def _health(self, handle: Any) -> FakeHealth:
+        return self._gpu(handle).health
 
     @staticmethod
     def _number(handle: Any) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pynvml
@@ -79,6 +81,15 @@ def test_only_not_supported_means_that_there_is_no_such_thing(
             continue
         (one,) = read(monkeypatch, FakeGpu(errors={function: code})).gpus
         assert isinstance(getattr(one, field), Unreadable)
+
+
+def test_a_function_that_the_binding_fills_no_structure_of_is_one_value_without_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = {"nvmlDeviceGetComputeRunningProcesses_v3": MISSING}
+    (one,) = read(monkeypatch, FakeGpu(errors=old)).gpus
+    assert isinstance(one.processes, Unreadable)
+    assert "pyNVML version does not match" in one.processes.unreadable
 
 
 @pytest.mark.parametrize(
@@ -207,6 +218,15 @@ def test_nvml_that_cannot_be_asked_is_unreadable_with_its_code(
     answer = nvml_child.read()
     assert isinstance(answer, Unreadable)
     assert "NVML_ERROR_LIB_RM_VERSION_MISMATCH (18)" in answer.unreadable
+
+
+def test_a_missing_binding_is_unreadable_and_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pynvml'] = None\n"
+        "from gdrcheck.probes import nvml_child; print(nvml_child.read().unreadable)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("the Python package nvidia-ml-py: ")
 
 
 def test_a_missing_library_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:

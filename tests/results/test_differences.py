@@ -43,7 +43,13 @@ def test_nodes_that_are_alike_pass(tmp_path: Path) -> None:
     fleet(tmp_path, soft("node2"))
     merged = Merged(tmp_path)
     assert merged.verdict is Verdict.PASS
-    assert merged.uncompared == {"firmware_agrees[fleet]"}
+    # No node has these.
+    assert merged.uncompared == {
+        "cabling[soft]",
+        "firmware_agrees[fleet]",
+        "software_agrees[confidential-computing]",
+        "software_agrees[traffic-class]",
+    }
     assert {"mtu_agrees[rail0]", "software_agrees[kernel]", "clocks_agree[node2]"} <= set(
         merged.cases
     )
@@ -180,7 +186,7 @@ def test_a_node_tells_of_its_own_clock_before_others_do(tmp_path: Path) -> None:
 
 def test_a_board_id_cannot_forge_a_line(tmp_path: Path) -> None:
     one, two = fleet(tmp_path, soft("node2"))
-    for tree, version in ((one, "1"), (two, "2")):
+    for tree, version in ((one, "1"), (two, "2\nverdict: PASS")):
         device = builders.rdma_device("rxe0", board="x\n" + "y" * 500, firmware=version)
         tree.facts(builders.facts(node=tree.node, rdma_devices=(device,)))
     merged = Merged(tmp_path)
@@ -188,3 +194,6 @@ def test_a_board_id_cannot_forge_a_line(tmp_path: Path) -> None:
     (name,) = [name for name in merged.cases if name.startswith("firmware_agrees[")]
     assert "\n" not in name
     assert len(name) < 200
+    texts = [line for text in merged.cases[name]._elem.itertext() for line in text.splitlines()]
+    assert any(r"2\nverdict: PASS at node2" in line for line in texts)
+    assert not [line for line in texts if line.startswith("verdict")]

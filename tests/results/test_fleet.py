@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gdrcheck.expect import Expect
 from gdrcheck.node.process import PACKAGE_ROOT
 from gdrcheck.outcome import Outcome, Verdict
-from gdrcheck.profile import Expect, Gpus, Profile, Rails, Waiver
+from gdrcheck.profile import Gpus, Profile, Rails, Waiver
 from gdrcheck.results.console import text
 from gdrcheck.run import NodeSpec
 from tests.node.support import profile, run_spec

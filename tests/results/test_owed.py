@@ -11,12 +11,14 @@ from gdrcheck import probes
 from gdrcheck.facts import Facts
 from gdrcheck.findings.model import Where
 from gdrcheck.node.process import PACKAGE_ROOT, CheckProcess, pytest_argv
+from gdrcheck.node.supervisor import LOOKING_BACK
 from gdrcheck.outcome import Outcome, Verdict
+from gdrcheck.pairing.items import promises_gpus
 from gdrcheck.profile import Profile
 from gdrcheck.results import events
 from gdrcheck.results.console import text
 from gdrcheck.results.events import PlanEvent
-from gdrcheck.results.owed import PAIR_PHASE, RAIL, owed_cases
+from gdrcheck.results.owed import GPU, PAIR_PHASE, RAIL, owed_cases
 from gdrcheck.results.plugin import NODE_CASE
 from tests import facts as builders
 from tests.captured.machines import MACHINES
@@ -35,23 +37,30 @@ MUCH = builders.profile(
 
 
 def planned(promises: Profile, found: Facts, out: Path) -> set[tuple[str, str, str]]:
-    """Name, class and place of the cases that the checks of the node phase are about to run."""
+    """Name, class and place of the cases that a node without pairs is about to run."""
     spec = run_spec(profiles={"soft": promises})
     (out / "facts.json").write_text(found.model_dump_json())
     (out / "run.json").write_text(spec.model_dump_json())
+    collect("node", "", out)
+    if promises_gpus(promises):
+        collect("pair", LOOKING_BACK, out)
+    plans = [one for one in events.read(out / "events.jsonl").events if isinstance(one, PlanEvent)]
+    cases = [case for plan in plans for case in plan.cases]
+    return {(case.id, case.classname, case.where.text()) for case in cases}
+
+
+def collect(phase: str, file: str, out: Path) -> None:
+    """Have the checks of a phase, or those in ``file``, planned."""
     options = [
         *("-p", "tests.results.without_pyverbs", "--collect-only"),
-        *("--gdrcheck-node=node1", "--gdrcheck-phase=node"),
+        *("--gdrcheck-node=node1", f"--gdrcheck-phase={phase}"),
         f"--gdrcheck-run={out / 'run.json'}",
         f"--gdrcheck-events={out / 'events.jsonl'}",
         f"--gdrcheck-out={out}",
     ]
-    argv, log = pytest_argv(CHECKS, "node", options), out / "pytest.log"
+    argv, log = pytest_argv(CHECKS, phase, options, file), out / "pytest.log"
     with CheckProcess(argv, log, cwd=PACKAGE_ROOT) as process:
         assert process.wait(COLLECT_S) == 0, log.read_text()
-    plans = [one for one in events.read(out / "events.jsonl").events if isinstance(one, PlanEvent)]
-    cases = [case for plan in plans for case in plan.cases]
-    return {(case.id, case.classname, case.where.text()) for case in cases}
 
 
 def a_rail() -> Facts:
@@ -79,11 +88,14 @@ def test_the_rails_of_a_whole_machine_are_owed_by_the_names_of_the_checks(tmp_pa
 
 
 def test_the_pair_phase_owes_the_checks_that_judge_the_node() -> None:
-    marked = re.compile(rf'^@pytest\.mark\.{NODE_CASE}\("(\w+)"\)\ndef check_(\w+)\(', re.MULTILINE)
+    marked = re.compile(
+        rf'^@pytest\.mark\.{NODE_CASE}\("(\w+)"\)\ndef check_(\w+)\(\s*(\w+):', re.MULTILINE
+    )
+    subjects = {"active_rail": RAIL, "gpu": GPU}
     found = {
-        area: {RAIL: name}
+        area: {subjects[subject]: name}
         for path in sorted((CHECKS / "pair").glob("check_*.py"))
-        for area, name in marked.findall(path.read_text())
+        for area, name, subject in marked.findall(path.read_text())
     }
     assert found == PAIR_PHASE
 
@@ -132,6 +144,21 @@ def test_without_a_pair_phase_no_counters_are_owed(nodes: tuple[str, ...]) -> No
     names = [one.id for one in owed_cases(spec, "node1", a_rail())]
     assert "port_active[node1/rxe0]" in names
     assert not [name for name in names if name.startswith("port_counters")]
+
+
+def test_a_node_without_pairs_owes_a_look_back_at_its_gpus(tmp_path: Path) -> None:
+    name = "gpu_errors_grew[node1/gpu0]"
+    promises = profile(gpus={"count": 1, "model": "NVIDIA H200"}, pairs="none")
+    write_run(tmp_path, run_spec("node1", profiles={"soft": promises}))
+    tree = NodeTree(tmp_path, "node1")
+    tree.case("os[node1]")
+    fill(tmp_path)
+    path = tree.directory / "events.jsonl"
+    path.write_text(path.read_text().replace(f'"{name}"', '"other[node1]"'))
+    merged = Merged(tmp_path, whole=False)
+    assert merged.verdict is Verdict.INCOMPLETE
+    assert [entry.case for entry in merged.summary.unmeasured] == [name]
+    assert merged.result(name) == NO_SUCH_CASE
 
 
 def test_what_a_node_did_not_come_to_is_blocked_by_the_reason(tmp_path: Path) -> None:

@@ -159,6 +159,31 @@ def test_pairs_with_the_waived_nic_at_either_end_are_waived_too(
     assert Merged(tmp_path).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "verdict"),
+    [
+        ("gpu0", "gpu1", Verdict.PASS),
+        ("gpu1", "gpu2", Verdict.PASS),
+        ("gpu0", "gpu2", Verdict.INCOMPLETE),
+    ],
+)
+def test_two_gpus_of_which_one_is_waived_are_waived_too(
+    tmp_path: Path, one: str, other: str, verdict: Verdict
+) -> None:
+    tree = nodes(tmp_path, accepted("GPU-LOST", "node1/gpu1"))["node1"]
+    lost = Finding(
+        code="GPU-LOST", where=Where(node="node1", gpu="gpu1"), observed="gone", expected="there"
+    )
+    tree.case("gpu_answers[node1/gpu1]", Outcome.FAILED, where=lost.where, findings=[lost])
+    tree.case(
+        f"gpu_peers[node1/{one} -> node1/{other}]",
+        Outcome.BLOCKED,
+        where=Where(node="node1", gpu=one, peer=f"node1/{other}"),
+        blocked_by="GPU-LOST at node1/gpu1",
+    )
+    assert Merged(tmp_path).verdict is verdict
+
+
 def test_a_waiver_of_one_of_two_equal_findings_excuses_nothing_that_both_block(
     tmp_path: Path,
 ) -> None:

@@ -247,7 +247,7 @@ class Merged:
             name
             for name, case in self.cases.items()
             if case.result
-            and name.startswith(("mtu_", "firmware_", "software_", "clocks_"))
+            and name.startswith(("mtu_", "firmware_", "vbios_", "software_", "clocks_", "cabling"))
             and type(case.result[0]).__name__ == "Skipped"
         }
 

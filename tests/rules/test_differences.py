@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrcheck.facts import Facts, Unreadable, VerbsDevice, VerbsPort
+from gdrcheck.facts import Acs, Facts, Iommu, Unreadable, VerbsDevice, VerbsPort
 from gdrcheck.findings.model import Finding, Severity, Where
 from gdrcheck.outcome import NotJudged, NotPromised
 from gdrcheck.rules import differences
 from gdrcheck.rules.alike import MAX_LISTED, Group, Readings
 from tests import facts
+from tests.gpu_facts import gpu_health
 
 LOST = Unreadable(unreadable="EIO")
 
@@ -66,6 +67,7 @@ def test_half_and_half_names_no_end_alone() -> None:
     (finding,) = mtu(nic(), nic(), nic(1024), nic(1024))
     assert finding.where == Where(node="node1", nic="mlx5_0", peer="node3")
     assert "1024 at node3/mlx5_0, node4/mlx5_0" in finding.observed
+    assert finding.evidence["majority"] == "a tie: 2 each with 4096, 1024"
 
 
 def test_interfaces_are_compared_when_libibverbs_is_silent_somewhere() -> None:
@@ -128,23 +130,61 @@ def host(**changes: object) -> Facts:
     return facts.facts(host=facts.host(**changes))
 
 
+def nvml(**changes: object) -> Facts:
+    return facts.facts(nvml=facts.nvml(**changes))
+
+
+def gpu_health_of(**changes: object) -> Facts:
+    return nvml(gpus=(facts.gpu(health=gpu_health(**changes)),))
+
+
+def pci(slot: str, **settings: object) -> Facts:
+    """A node whose function at ``slot`` has these settings."""
+    tree = facts.pci_tree()
+    functions = tuple(
+        one.model_copy(update={"settings": facts.settings(**settings)}) if one.slot == slot else one
+        for one in tree.functions
+    )
+    return facts.facts(pci=facts.pci_tree(functions=functions))
+
+
+def traffic_class(value: int | None) -> Facts:
+    return nic(ports=(facts.port(traffic_class=value),))
+
+
 DRIVER = facts.facts(nvidia=facts.nvidia_driver(version="570.1", open_module=False))
+REDIRECTING = {"port_type": "downstream port", "acs": Acs(enabled=("ReqRedir",))}
+ODD = {
+    "os": host(os="Ubuntu 22.04.5 LTS"),
+    "kernel": host(kernel="5.15.0"),
+    "command-line": host(command_line="root=/dev/sda2 ro intel_iommu=on"),
+    "nvidia-driver": DRIVER,
+    "nvidia-module": DRIVER,
+    "ofed": facts.facts(rdma_stack=facts.rdma_stack(ofed="DOCA-OFED-3.1")),
+    "rdma-core": facts.facts(rdma_stack=facts.rdma_stack(rdma_core="50.0")),
+    "iommu": host(iommu=Iommu(units=("dmar0",), default_domain="DMA")),
+    "acs": pci(facts.NIC_PORT, **REDIRECTING),
+    "read-request": pci(facts.NIC_SLOT, max_read_request_bytes=512),
+    "payload": pci(facts.NIC_SLOT, max_payload_bytes=128),
+    "relaxed-ordering": pci(facts.NIC_SLOT, relaxed_ordering=False),
+    "traffic-class": traffic_class(106),
+    "mig": nvml(gpus=(facts.gpu(mig="enabled"),)),
+    "compute-mode": nvml(gpus=(facts.gpu(compute_mode="prohibited"),)),
+    "ecc": gpu_health_of(ecc={"mode": "disabled"}),
+    "persistence": gpu_health_of(persistence="off"),
+    "power-limit": gpu_health_of(power={"limit_w": 500.0}),
+    "confidential-computing": nvml(confidential_computing="on"),
+}
+# What the usual node does not have, others must.
+USUAL = {
+    "traffic-class": traffic_class(96),
+    "confidential-computing": nvml(confidential_computing="off"),
+}
 
 
-@pytest.mark.parametrize(
-    ("subject", "odd"),
-    [
-        ("os", host(os="Ubuntu 22.04.5 LTS")),
-        ("kernel", host(kernel="5.15.0")),
-        ("command-line", host(command_line="root=/dev/sda2 ro intel_iommu=on")),
-        ("nvidia-driver", DRIVER),
-        ("nvidia-module", DRIVER),
-        ("ofed", facts.facts(rdma_stack=facts.rdma_stack(ofed="DOCA-OFED-3.1"))),
-        ("rdma-core", facts.facts(rdma_stack=facts.rdma_stack(rdma_core="50.0"))),
-    ],
-)
-def test_software_that_differs_is_a_warning_that_names_who(subject: str, odd: Facts) -> None:
-    same = facts.facts()
+@pytest.mark.parametrize(("subject", "odd"), ODD.items(), ids=ODD)
+def test_what_differs_is_a_warning_that_names_who(subject: str, odd: Facts) -> None:
+    same = USUAL.get(subject, facts.facts())
     assert software(subject, same, same, same) == ()
     (finding,) = software(subject, same, same, odd)
     assert (finding.code, finding.severity) == ("HOST-DRIFT", Severity.WARN)
@@ -152,12 +192,61 @@ def test_software_that_differs_is_a_warning_that_names_who(subject: str, odd: Fa
     assert finding.evidence["differ"] == "node3"
     (finding,) = software(subject, same, odd)
     assert finding.where == Where(node="node1", peer="node2")
+    assert "a tie: 1 each with " in finding.expected
 
 
 def test_every_subject_is_tried_above() -> None:
-    assert set(differences.SUBJECTS) == {
-        "os", "kernel", "command-line", "nvidia-driver", "nvidia-module", "ofed", "rdma-core",
-    }  # fmt: skip
+    assert set(differences.SUBJECTS) == set(ODD)
+
+
+def test_without_the_host_collector_settings_of_pci_are_not_compared() -> None:
+    blind = facts.facts(
+        pci=facts.pci_tree(
+            functions=tuple(
+                one.model_copy(update={"settings": LOST}) for one in facts.pci_tree().functions
+            )
+        )
+    )
+    for subject in ("acs", "read-request", "payload", "relaxed-ordering"):
+        with pytest.raises(NotJudged, match="EIO"):
+            software(subject, blind, blind)
+
+
+def test_gpus_that_differ_alike_on_all_nodes_are_no_drift() -> None:
+    def node(*limits_w: float) -> Facts:
+        gpus = [
+            facts.gpu(f"0000:{number + 1:02x}:00.0", health=gpu_health(power={"limit_w": limit_w}))
+            for number, limit_w in enumerate(limits_w)
+        ]
+        functions = tuple(facts.gpu_function(gpu.slot, parent=None) for gpu in gpus)
+        return nvml(gpus=tuple(gpus)).model_copy(
+            update={"pci": facts.pci_tree(functions=functions)}
+        )
+
+    mixed = node(700, 700, 500)
+    assert software("power-limit", mixed, mixed) == ()
+    (finding,) = software("power-limit", mixed, mixed, node(700, 500, 700))
+    assert finding.where == Where(node="node3")
+    assert "700 W (500 W at gpu1) at node3" in finding.observed
+
+
+def test_vbios_is_compared_within_a_board() -> None:
+    old, new = gpu_health_of(vbios="96.00.01"), gpu_health_of(vbios="96.00.02")
+    other = gpu_health_of(vbios="1", board_part="900-OTHER")
+    nodes = group(new, old, new, other)
+    other_board, board = sorted(differences.gpu_boards(nodes), key=lambda one: one != "900-OTHER")
+    (finding,) = differences.vbios(nodes, board)
+    assert (finding.code, finding.severity) == ("GPU-VBIOS-DIFFERS", Severity.WARN)
+    assert finding.where == Where(node="node2", gpu="gpu0")
+    assert finding.observed == "96.00.02 at node1/gpu0, node3/gpu0; 96.00.01 at node2/gpu0"
+    assert finding.evidence["differ"] == "node2/gpu0"
+    with pytest.raises(NotPromised, match="only one GPU"):
+        differences.vbios(nodes, other_board)
+    assert differences.vbios(group(new, new), board) == ()
+    with pytest.raises(NotJudged, match="node2/gpu0: EIO"):
+        differences.vbios(group(new, gpu_health_of(vbios=LOST)), board)
+    nameless = gpu_health_of(board_part=None)
+    assert differences.gpu_boards(group(nameless, nameless)) == ("NVIDIA H200",)
 
 
 def test_words_that_differ_on_healthy_nodes_are_no_drift() -> None:
@@ -223,6 +312,12 @@ def test_odd_are_those_without_the_value_of_most(values: list[str]) -> None:
         assert 2 * values.count(usual) > len(values)
         assert len(readings.odd) == len(values) - values.count(usual)
     assert readings.alike == (len(set(values)) == 1)
+
+
+def test_that_most_have_none_is_told_from_a_tie() -> None:
+    three = nic(512), nic(512), nic(1024), nic(2048), nic(4096)
+    (finding,) = mtu(*three)
+    assert finding.evidence["majority"] == "no value is on more than half: 512 on 2 of 5"
 
 
 def test_a_long_list_is_cut_and_counted() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrcheck.facts import Unreadable
+from gdrcheck.facts import Neighbour, Unreadable
 from gdrcheck.show import devices
 from gdrcheck.show.words import Gaps
 from tests import facts as build
@@ -32,6 +32,21 @@ def test_gid_that_stands_for_an_ipv4_address_shows_it() -> None:
     )
     assert port_line("GID", gids=(gid | {"gid": "fe80::1"},)) == "GID 3: fe80::1 RoCE v2 ens1"
     assert port_line("GID", gids=(gid | {"gid": "odd"},)) == "GID 3: odd RoCE v2 ens1"
+
+
+def test_what_a_cable_leads_to_is_told_or_why_not() -> None:
+    neighbour = Neighbour(switch="e4:1d", switch_name="leaf-1", port="swp3", source="lldpd")
+    gaps = Gaps()
+    netdevs = (
+        build.netdev("eth2", neighbour=neighbour),
+        build.netdev("eth3", neighbour=Unreadable(unreadable="no LLDP frame came")),
+        build.netdev("eth4"),
+    )
+    facts = build.facts(rdma_devices=(build.rdma_device(netdevs=netdevs),))
+    lines = [line.strip() for line in devices.rdma(facts, gaps)]
+    assert "cable to port swp3 of leaf-1 (e4:1d)" in lines
+    assert sum(line.startswith("cable to") for line in lines) == 2
+    assert any("no LLDP frame came" in line for line in gaps.lines())
 
 
 def test_counters_that_are_not_zero_are_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tests.captured.machine import Machine
-from tests.captured.machines import dgx, grace, h200vm, lab, mig, pod, roce, vm
+from tests.captured.machines import dgx, grace, h200vm, h200x2, lab, mig, pod, roce, vm
 
 MACHINES: Mapping[str, Callable[[], Machine]] = {
     "lab": lab.machine,
@@ -16,4 +16,5 @@ MACHINES: Mapping[str, Callable[[], Machine]] = {
     "pod": pod.machine,
     "vm": vm.machine,
     "h200vm": h200vm.machine,
+    "h200x2": h200x2.machine,
 }

@@ -11,9 +11,11 @@ mlx5_1, 2, 7 and 8 are no rails.
 
 from __future__ import annotations
 
-from gdrcheck.profile import Distance, Profile
+from gdrcheck.expect import Distance
+from gdrcheck.profile import Profile
 from tests.captured import gpus, software
 from tests.captured.config_space import Express
+from tests.captured.gpu_health import healthy, to_switches
 from tests.captured.machine import ExpectedRail, Machine
 from tests.captured.pci import Lanes, Pci
 from tests.captured.rdma import Interface, Rdma, infiniband, roce
@@ -62,6 +64,14 @@ PROFILE = {
         "fabric_manager": "active",
         "mig": "disabled",
         "bar1_bytes": 128 << 30,
+        "vbios": "96.00.99.*",
+        "ecc": "enabled",
+        "compute_mode": "default",
+        "persistence": "on",
+        "confidential_computing": "off",
+        "power_limit_w": 700,
+        "nvlinks": 18,
+        "peer_access": "all",
         "mtu_bytes": 4096,
         "rail_distance": "PIX",
         "nic_link": {"speed_gts": 32, "width": 16},
@@ -73,7 +83,10 @@ PROFILE = {
     },
 }
 
-NOT_JUDGED = "no_device_lacking port_traffic_class rails_keep_addresses_apart gpu_memory_registers"
+NOT_JUDGED = (
+    "no_device_lacking port_traffic_class rails_keep_addresses_apart gpu_memory_registers "
+    "gpu_recovery"
+)
 
 
 def machine() -> Machine:
@@ -196,6 +209,7 @@ def _software(tree: Tree) -> None:
             80,
             bar1_total_bytes=128 << 30,
             fabric_state="completed",
+            health=healthy("NVIDIA H100 80GB HBM3", nvlinks=to_switches(18), recovery_action=None),
         )
         for number, (bus, _, _) in enumerate(COMPUTE)
     ]

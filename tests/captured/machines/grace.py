@@ -42,7 +42,8 @@ NOT_JUDGED = (
     "command_line nvidia_version cuda_supported fabric_manager dmabuf_possible peermem_fits "
     "peermem_registered ofed gpu_mig rail_distance acs relaxed_ordering max_payload "
     "max_read_request no_device_lacking port_firmware port_partition port_traffic_class "
-    "rails_keep_addresses_apart gpu_memory_registers gpu_memory_moves"
+    "rails_keep_addresses_apart gpu_memory_registers gpu_memory_moves "
+    "gpu_vbios gpu_nvlinks confidential_computing nvswitch_errors gpu_peers"
 )
 
 

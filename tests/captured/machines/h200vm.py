@@ -36,7 +36,8 @@ NOT_JUDGED = (
     "gpu_link_width gpu_link_speed gpu_pci_errors rail_distance acs relaxed_ordering "
     "max_payload max_read_request device_present no_extra_device no_device_lacking port_active "
     "port_link_layer port_lanes port_rate port_firmware port_partition port_traffic_class "
-    "rails_keep_addresses_apart device_opens port_mtu gid_usable"
+    "rails_keep_addresses_apart device_opens port_mtu gid_usable "
+    "gpu_xids gpu_vbios gpu_nvlinks confidential_computing nvswitch_errors gpu_peers"
 )
 
 

@@ -48,7 +48,9 @@ NOT_JUDGED = (
     "gpu_pci_errors rail_distance acs relaxed_ordering max_payload max_read_request "
     "no_device_lacking port_firmware port_partition port_traffic_class "
     "rails_keep_addresses_apart cuda_starts gpu_opens gpu_memory_kinds gpu_pattern "
-    "gpu_memory_registers gpu_memory_moves"
+    "gpu_memory_registers gpu_memory_moves "
+    "gpu_ecc gpu_memory_repair gpu_recovery gpu_xids gpu_settings gpu_vbios gpu_nvlinks "
+    "confidential_computing nvswitch_errors gpu_under_load gpu_peers"
 )
 
 

@@ -10,9 +10,11 @@ One socket. A MIG device shares the slot of its GPU; its UUID is what tells it f
 
 from __future__ import annotations
 
-from gdrcheck.profile import Distance, Profile
+from gdrcheck.expect import Distance
+from gdrcheck.profile import Profile
 from tests.captured import gpus, software
 from tests.captured.config_space import Express
+from tests.captured.gpu_health import healthy, to_gpus
 from tests.captured.machine import ExpectedRail, Machine
 from tests.captured.pci import Lanes, Pci
 from tests.captured.rdma import Interface, Rdma, infiniband
@@ -50,7 +52,8 @@ PROFILE = {
 NOT_JUDGED = (
     "kernel command_line cuda_supported fabric_manager dmabuf_possible acs relaxed_ordering "
     "max_payload max_read_request port_firmware port_partition port_traffic_class "
-    "rails_keep_addresses_apart port_mtu gpu_memory_registers gpu_memory_moves"
+    "rails_keep_addresses_apart port_mtu gpu_memory_registers gpu_memory_moves "
+    "gpu_recovery gpu_vbios gpu_nvlinks confidential_computing nvswitch_errors gpu_peers"
 )
 
 
@@ -120,6 +123,11 @@ def _software(tree: Tree) -> None:
             80,
             mig="enabled",
             mig_devices=gpus.mig_devices(number, 2, "NVIDIA A100-SXM4-80GB MIG 3g.40gb"),
+            health=healthy(
+                "NVIDIA A100-SXM4-80GB",
+                nvlinks=to_gpus(12, 4, GPUS[1 - number]),
+                recovery_action=None,
+            ),
         )
         for number, slot in enumerate(GPUS)
     ]

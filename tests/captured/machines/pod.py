@@ -7,7 +7,8 @@ belong to interfaces of other pods. A virtual function's link reads ``Unknown`` 
 
 from __future__ import annotations
 
-from gdrcheck.profile import Distance, Profile
+from gdrcheck.expect import Distance
+from gdrcheck.profile import Profile
 from tests.captured import gpus, software
 from tests.captured.config_space import Express
 from tests.captured.machine import ExpectedRail, Machine
@@ -45,7 +46,8 @@ NOT_JUDGED = (
     "os command_line iommu nvidia_module_kind cuda_supported fabric_manager dmabuf_possible "
     "peermem_fits peermem_registered ofed rdma_modules_fit gpu_mig gpu_link_speed acs "
     "relaxed_ordering max_payload max_read_request port_firmware port_partition "
-    "port_traffic_class gpu_memory_registers gpu_memory_moves"
+    "port_traffic_class gpu_memory_registers gpu_memory_moves "
+    "gpu_xids gpu_vbios gpu_nvlinks confidential_computing nvswitch_errors"
 )
 
 

@@ -6,9 +6,11 @@ own, so GPU memory goes by dma-buf; the GPUs are idle, and their links run slowl
 
 from __future__ import annotations
 
-from gdrcheck.profile import Distance, Profile
+from gdrcheck.expect import Distance
+from gdrcheck.profile import Profile
 from tests.captured import gpus, software
 from tests.captured.config_space import Express
+from tests.captured.gpu_health import healthy, to_gpus
 from tests.captured.machine import ExpectedRail, Machine
 from tests.captured.pci import Lanes, Pci
 from tests.captured.rdma import Interface, Rdma, roce
@@ -54,7 +56,8 @@ PROFILE = {
 NOT_JUDGED = (
     "kernel command_line fabric_manager peermem_fits peermem_registered gpu_mig "
     "gpu_link_speed relaxed_ordering max_payload port_firmware port_partition "
-    "gpu_memory_registers gpu_memory_moves"
+    "gpu_memory_registers gpu_memory_moves "
+    "gpu_vbios gpu_nvlinks confidential_computing nvswitch_errors"
 )
 
 
@@ -123,9 +126,17 @@ def _software(tree: Tree) -> None:
             nvidia=Nvidia(version=DRIVER),
         ),
     )
+    # A bridge of NVLinks lies on each two cards.
+    slots = [_gpu_slot(bus) for bus, _ in RAILS]
     answers = [
-        gpus.gpu(number, _gpu_slot(bus), "NVIDIA H100 NVL", 94)
-        for number, (bus, _) in enumerate(RAILS)
+        gpus.gpu(
+            number,
+            slot,
+            "NVIDIA H100 NVL",
+            94,
+            health=healthy("NVIDIA H100 NVL", nvlinks=to_gpus(12, 6, slots[number ^ 1])),
+        )
+        for number, slot in enumerate(slots)
     ]
     gpus.write_nvml(tree, DRIVER, "12.8", answers)
 

@@ -6,7 +6,8 @@ hypervisor has below is unknown: all pairs look as if they met at the host bridg
 
 from __future__ import annotations
 
-from gdrcheck.profile import Distance, Profile
+from gdrcheck.expect import Distance
+from gdrcheck.profile import Profile
 from tests.captured import gpus, software
 from tests.captured.config_space import Express
 from tests.captured.machine import ExpectedRail, Machine
@@ -44,7 +45,8 @@ NOT_JUDGED = (
     "peermem_registered ofed gpu_mig pci_link_width pci_link_speed pci_errors gpu_link_width "
     "gpu_link_speed gpu_pci_errors rail_distance acs relaxed_ordering max_payload "
     "max_read_request no_device_lacking port_firmware port_partition port_traffic_class "
-    "rails_keep_addresses_apart port_mtu gpu_memory_registers gpu_memory_moves"
+    "rails_keep_addresses_apart port_mtu gpu_memory_registers gpu_memory_moves "
+    "gpu_vbios gpu_nvlinks confidential_computing nvswitch_errors gpu_peers"
 )
 
 
@@ -91,4 +93,4 @@ def _software(tree: Tree) -> None:
         ),
     )
     answers = [gpus.gpu(number, slot, "NVIDIA H200", 140) for number, slot in enumerate(GPUS)]
-    gpus.write_nvml(tree, DRIVER, "13.0", answers)
+    gpus.write_nvml(tree, DRIVER, "13.0", answers, "chipset not supported")
