@@ -28,7 +28,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def told(path: Path, *lines: Line) -> None:
-    path.write_text("".join(map(xids.written, lines)))
+    # As a whole: the watcher appends lines, and never leaves an empty file behind.
+    draft = path.with_name("draft")
+    draft.write_text("".join(map(xids.written, lines)))
+    draft.replace(path)
 
 
 @contextmanager
