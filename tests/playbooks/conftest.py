@@ -109,6 +109,12 @@ def filters() -> ModuleType:
     return _load("tests_loaded_filters", "filter_plugins/gdrcheck.py")
 
 
+@pytest.fixture(scope="session")
+def progress() -> ModuleType:
+    """The callback plugin."""
+    return _load("tests_loaded_progress", "callback_plugins/gdrcheck_progress.py")
+
+
 def _load(name: str, path: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, REPOSITORY / "playbooks" / path)
     assert spec is not None

@@ -231,7 +231,9 @@ def test_archive_is_loaded_where_the_image_is_absent_and_then_removed(
     assert not Path(node.environment["FAKE_ENGINE"], "no-image").exists()
     assert not sent.exists()
     # Once it is there, nothing is sent.
-    assert "TASK [gdrcheck : Send the archive]" not in node.play("-e", json.dumps(variables)).stdout
+    again = node.play("-v", "-e", json.dumps(variables)).stdout
+    assert "TASK [gdrcheck : Start the container]" in again
+    assert "TASK [gdrcheck : Send the archive]" not in again
 
 
 def test_interrupted_run_is_removed_by_its_id(node: Place) -> None:
