@@ -7,6 +7,7 @@ command line works where parts of the software, such as pyverbs, are missing.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import traceback
@@ -40,6 +41,7 @@ _CODE_HELP = "for example PORT-NOT-ACTIVE; PORT alone lists all codes of ports"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in ``argv`` (default: the process's own) and return its exit code."""
+    _print_any_name()
     args, unknown = _parser().parse_known_args(argv)
     if unknown:
         # The usage to show is that of the command, not that of all of them.
@@ -69,6 +71,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         return UNFORESEEN
     return code
+
+
+def _print_any_name() -> None:
+    """What a stream cannot encode is an escape there: no result is lost for a letter."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_what_cannot_be_printed() -> None:
@@ -102,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_prepare(commands)
     _add_node(commands)
     _add_merge(commands)
+    _add_results(commands)
     return parser
 
 
@@ -279,9 +289,17 @@ def _add_merge(commands: _Commands[argparse.ArgumentParser]) -> None:
 
 
 def _merge(args: argparse.Namespace) -> int:
+    from gdrcheck.report import page
     from gdrcheck.results import merge
 
-    return merge.main(args)
+    return merge.main(args, page.write)
+
+
+def _add_results(commands: _Commands[argparse.ArgumentParser]) -> None:
+    from gdrcheck.commands.result_options import COMMANDS
+
+    for command in COMMANDS:
+        command.add(_add(commands, command.name, command.text, command.handler, output=""))
 
 
 def _print_json(data: object) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gdrcheck import topology
 from gdrcheck.expect import Distance
-from gdrcheck.facts import Facts, PciFunction, RdmaDevice, Unreadable
+from gdrcheck.facts import Facts, PciFunction, PciTree, RdmaDevice, Unreadable
 from gdrcheck.facts.pci import slot_order
 from gdrcheck.findings.model import Where
 from gdrcheck.natural import Natural, natural
@@ -67,14 +67,17 @@ class GpuNic:
     gpu_has_rail: bool = True
 
 
-def gpu_nic_pairs(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
+def gpu_nic_pairs(
+    profile: Profile, facts: Facts, found: tuple[Rail, ...] | None = None
+) -> tuple[GpuNic, ...]:
     """Every GPU that the profile promises with the NIC of every rail, by GPU, then by rail.
 
-    A GPU's slot is that of the N-th on PCI, as for the checks of GPUs.
+    A GPU's slot is that of the N-th on PCI, as for the checks of GPUs. ``found``: the rails of
+    ``resolve``, where they are known already.
     """
     there = () if isinstance(facts.pci, Unreadable) else facts.pci.nvidia_gpus
     slots = {number: gpu.slot for number, gpu in enumerate(there)}
-    found = resolve(profile, facts)
+    found = resolve(profile, facts) if found is None else found
     served = {rail.gpu for rail in found}
     return tuple(
         GpuNic(
@@ -90,8 +93,13 @@ def gpu_nic_pairs(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
     )
 
 
-def rails_with_gpus(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
-    """Each rail with its own GPU, by rail; empty when the profile promises no GPUs."""
+def rails_with_gpus(
+    profile: Profile, facts: Facts, found: tuple[Rail, ...] | None = None
+) -> tuple[GpuNic, ...]:
+    """Each rail with its own GPU, by rail; empty when the profile promises no GPUs.
+
+    ``found`` as for ``gpu_nic_pairs``.
+    """
     if not _gpu_count(profile):
         return ()
     return tuple(
@@ -102,14 +110,19 @@ def rails_with_gpus(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
             on_rail=True,
             where=rail.where_with_gpu,
         )
-        for rail in resolve(profile, facts)
+        for rail in (resolve(profile, facts) if found is None else found)
     )
 
 
-def pairs_to_move_through(profile: Profile, facts: Facts) -> tuple[GpuNic, ...]:
-    """The pairs through which data is moved: each rail, or with ``matrix: full`` every pair."""
+def pairs_to_move_through(
+    profile: Profile, facts: Facts, found: tuple[Rail, ...] | None = None
+) -> tuple[GpuNic, ...]:
+    """The pairs through which data is moved: each rail, or with ``matrix: full`` every pair.
+
+    ``found`` as for ``gpu_nic_pairs``.
+    """
     full = profile.matrix == "full"
-    return (gpu_nic_pairs if full else rails_with_gpus)(profile, facts)
+    return (gpu_nic_pairs if full else rails_with_gpus)(profile, facts, found)
 
 
 def _gpu_count(profile: Profile) -> int:
@@ -218,12 +231,13 @@ def _with_gpus(rails: tuple[Rail, ...], profile: Profile, facts: Facts) -> tuple
         return rails
     there = facts.pci.nvidia_gpus
     gpus = dict(enumerate(there)) if len(there) == promised else {}
+    distances = _Distances(facts, facts.pci)
     chosen = _named_gpus(rails, profile)
     left = [number for number in gpus if number not in chosen.values()]
     # Closest pairs first, whichever rail they belong to. Of several that are as close, the one with
     # the rail's own number: then a NIC that is missing does not move the others to other GPUs.
     pairs = sorted(
-        (topology.rank(_distance(facts, rail, gpus[number])), number != rail.id, rail.id, number)
+        (topology.rank(distances.between(rail, gpus[number])), number != rail.id, rail.id, number)
         for rail in rails
         if rail.id not in chosen
         for number in left
@@ -231,7 +245,7 @@ def _with_gpus(rails: tuple[Rail, ...], profile: Profile, facts: Facts) -> tuple
     for _, _, rail_id, number in pairs:
         if rail_id not in chosen and number not in chosen.values():
             chosen[rail_id] = number
-    return tuple(_with_gpu(rail, chosen.get(rail.id), gpus, facts) for rail in rails)
+    return tuple(_with_gpu(rail, chosen.get(rail.id), gpus, distances) for rail in rails)
 
 
 def _named_gpus(rails: Sequence[Rail], profile: Profile) -> dict[int, int]:
@@ -252,21 +266,37 @@ def _selector(rail: Rail, promised: Rails) -> NicSelector | None:
     return None if rail.device is None else _selector_of(rail.device, promised)
 
 
-def _with_gpu(rail: Rail, number: int | None, gpus: dict[int, PciFunction], facts: Facts) -> Rail:
+class _Distances:
+    """Distances between NICs and GPUs of a node, each way up found once."""
+
+    def __init__(self, facts: Facts, tree: PciTree) -> None:
+        self._facts = facts
+        self._tree = tree
+        self._ways_up: dict[str, tuple[PciFunction, ...]] = {}
+
+    def between(self, rail: Rail, gpu: PciFunction) -> Distance | None:
+        """None where the rail has no NIC on PCI, or the facts do not tell."""
+        if rail.device is None or rail.device.slot is None:
+            return None
+        return topology.apart(self._facts, self._up(rail.device.slot), self._up(gpu.slot))
+
+    def _up(self, slot: str) -> tuple[PciFunction, ...]:
+        if slot not in self._ways_up:
+            self._ways_up[slot] = topology.path_up(self._tree, slot)
+        return self._ways_up[slot]
+
+
+def _with_gpu(
+    rail: Rail, number: int | None, gpus: dict[int, PciFunction], distances: _Distances
+) -> Rail:
     if number is None:
         return rail
     gpu = gpus.get(number)
     if gpu is None:
         return replace(rail, gpu=f"gpu{number}")
     return replace(
-        rail, gpu=f"gpu{number}", gpu_slot=gpu.slot, distance=_distance(facts, rail, gpu)
+        rail, gpu=f"gpu{number}", gpu_slot=gpu.slot, distance=distances.between(rail, gpu)
     )
-
-
-def _distance(facts: Facts, rail: Rail, gpu: PciFunction) -> Distance | None:
-    if rail.device is None or rail.device.slot is None:
-        return None
-    return topology.distance(facts, rail.device.slot, gpu.slot)
 
 
 def _selector_of(device: RdmaDevice, promised: Rails) -> NicSelector:

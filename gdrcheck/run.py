@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -108,12 +110,22 @@ class RunSpec(BaseModel):
         """The deadlines to use: ``deadlines`` times ``time_scale``."""
         return self.deadlines.scaled(self.time_scale)
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As for any model; a copy looks its nodes up in its own list."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("_by_name", None)
+        return copied
+
+    @cached_property
+    def _by_name(self) -> dict[str, NodeSpec]:
+        return {node.name: node for node in self.nodes}
+
     def node(self, name: str) -> NodeSpec:
         """The node called ``name``. KeyError if the run has none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(f"run {self.run_id} has no node {name!r}")
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise KeyError(f"run {self.run_id} has no node {name!r}") from None
 
     def profile_of(self, name: str) -> Profile:
         """The profile of the node called ``name``."""

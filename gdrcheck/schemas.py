@@ -14,8 +14,11 @@ from gdrcheck.outcome import InputError
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Name of the schema: where its model is. Named, not imported, so that listing them stays fast.
 MODELS = {
+    "baseline": ("gdrcheck.results.compare_side", "Baseline"),
     "catalogue": ("gdrcheck.findings.model", "Entry"),
+    "comparison": ("gdrcheck.results.compare_model", "Comparison"),
     "counters": ("gdrcheck.facts", "CountersAfter"),
+    "data": ("gdrcheck.results.data", "Data"),
     "events": ("gdrcheck.results.events", "Event"),
     "facts": ("gdrcheck.facts", "Facts"),
     "finding": ("gdrcheck.findings.model", "Finding"),

@@ -54,7 +54,13 @@ def distance(facts: Facts, one: str, other: str) -> Distance | None:
     tree = facts.pci
     if isinstance(tree, Unreadable):
         return None
-    ours, theirs = path_up(tree, one), path_up(tree, other)
+    return apart(facts, path_up(tree, one), path_up(tree, other))
+
+
+def apart(
+    facts: Facts, ours: tuple[PciFunction, ...], theirs: tuple[PciFunction, ...]
+) -> Distance | None:
+    """As ``distance``, of the ways of two functions up to their root ports (``path_up``)."""
     if not ours or not theirs:
         return None
     if meeting := _meeting(ours, theirs):

@@ -26,7 +26,12 @@ COMMANDS = (
     "prepare",
     "node",
     "merge",
+    "compare",
+    "baseline",
+    "lists",
 )
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "inventory.example/profiles"
 
 
 def run(*argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -39,6 +44,17 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"gdrcheck {__version__}\n"
+
+
+def test_a_result_is_told_where_the_terminal_lacks_its_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    profile = tmp_path / "\xe9.yml"
+    profile.write_bytes((EXAMPLES / "h200_ib.yml").read_bytes())
+    told = run("profile", "check", str(profile))
+    assert told.returncode == 0, told.stderr
+    assert rb"\xe9.yml" in told.stdout
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,6 +70,9 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("node", ("--run", "--secret", "--node", "--out", "--lock", "--present")),
         ("merge", ("RESULTS_DIR", "--states", "--extra-junit", "--json")),
+        ("compare", ("OLD", "NEW", "--all", "--json", "examples:", "exit codes:")),
+        ("baseline", ("RUN", "FILE", "examples:")),
+        ("lists", ("RUN", "--out", "examples:")),
         ("prepare", ("--playbook-dir", "--results-dir")),
         ("facts", ("--from", "--root", "--also", "--node", "--json", "examples:")),
         ("topo", ("--from", "--root", "--also", "--profile", "--json", "examples:")),

@@ -26,6 +26,7 @@ ALLOWED = {
     "memory": {PURE, "findings", "facts", "gpu", "verbs"},
     "pairing": {PURE, "findings", "facts", "probes", "verbs"},
     "results": {PURE, "findings", "facts", "rules", "pairing"},
+    "report": {PURE, "findings", "results"},
     "node": {PURE, "findings", "facts", "probes", "pairing", "results"},
 }
 # The ends where everything comes together; nobody imports them but the entry point.

@@ -80,3 +80,15 @@ def test_node_and_its_profile_are_found_by_name() -> None:
     assert spec().profile_of("node1") == Profile()
     with pytest.raises(KeyError, match="no node 'node2'"):
         spec().node("node2")
+
+
+def test_looking_a_node_up_changes_nothing_and_a_copy_has_its_own_nodes() -> None:
+    looked_up, fresh = spec(), spec()
+    looked_up.node("node1")
+    assert looked_up == fresh
+    assert looked_up.model_dump_json() == fresh.model_dump_json()
+    other = NodeSpec(name="other", address="x", profile="lab")
+    copy = looked_up.model_copy(update={"nodes": (other,)})
+    assert copy.node("other") is other
+    with pytest.raises(KeyError, match="no node 'node1'"):
+        copy.node("node1")

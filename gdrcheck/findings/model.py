@@ -47,10 +47,14 @@ class Where(BaseModel):
     nic: str | None = None
     peer: str | None = None
 
+    @property
+    def alone(self) -> str:
+        """``node1/gpu0/mlx5_0``: the place without the other node of the pair."""
+        return "/".join(filter(None, (self.node, self.gpu, self.nic)))
+
     def text(self) -> str:
         """``node1/gpu0/mlx5_0 (with node2)``: the place in one line."""
-        place = "/".join(part for part in (self.node, self.gpu, self.nic) if part)
-        return f"{place} (with {self.peer})" if self.peer else place
+        return f"{self.alone} (with {self.peer})" if self.peer else self.alone
 
 
 class Finding(BaseModel):

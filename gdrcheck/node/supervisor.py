@@ -39,9 +39,10 @@ from gdrcheck.probes.addresses import ipv4_addresses
 from gdrcheck.profile import Profile
 from gdrcheck.results.events import RunEvent, clip
 from gdrcheck.results.files import write_atomic
-from gdrcheck.results.incoming import EVENTS_FILE, FACTS_FILE, RENDEZVOUS_FILE
+from gdrcheck.results.incoming import FACTS_FILE, RENDEZVOUS_FILE
 from gdrcheck.results.pairs import nodes_with_pairs
 from gdrcheck.results.plain import one_line
+from gdrcheck.results.told import EVENTS_FILE
 from gdrcheck.run import RunSpec
 
 LOG = logging.getLogger(__name__)

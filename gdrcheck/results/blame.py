@@ -11,13 +11,16 @@ from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Outcome
 from gdrcheck.pairing.evidence import ROLE_WORDS
 from gdrcheck.results.cases import CaseResult
-from gdrcheck.results.pairs import ends_of
+from gdrcheck.results.folding import fold
 
 UNSTABLE = "PAIR-UNSTABLE"
 # So many partners that pass elsewhere must fail with a rail before it is named alone.
 MIN_PARTNERS = 2
 # Findings about what an end itself did or has, whoever its partner was.
 OF_ONE_END = frozenset({"PAIR-END-DEVIATES", "PAIR-SOURCE-CHANGED", "PAIR-READ-REFUSED"})
+
+# Nearly no case has it, and what members of an enumeration take to be asked adds up.
+FAILED = Outcome.FAILED
 
 Edge = tuple[str, str]
 
@@ -39,14 +42,23 @@ def suspects(cases: Sequence[CaseResult]) -> tuple[Suspect, ...]:
     fail with several partners; then pairs.
     """
     edges: dict[Edge, list[CaseResult]] = defaultdict(list)
+    # Both directions of an edge, found once and not for each of its many cases.
+    directed: dict[Edge, list[CaseResult]] = {}
     for case in cases:
-        if ends := ends_of(case):
-            first, second = sorted((ends.source, ends.sink))
-            edges[first, second].append(case)
+        if ends := case.ends:
+            ends_of_edge = (ends.source, ends.sink)
+            if ends_of_edge not in directed:
+                first, second = sorted(ends_of_edge)
+                directed[ends_of_edge] = edges[first, second]
+            directed[ends_of_edge].append(case)
     passing = {end for edge, found in edges.items() if _passes(found) for end in edge}
     named = _named(edges, passing)
     failing = {
-        edge: [case.id for case in found if case.fails and not _is_located(case)]
+        edge: [
+            case.id
+            for case in found
+            if case.outcome is FAILED and case.fails and not _is_located(case)
+        ]
         for edge, found in edges.items()
     }
     failing = {edge: names for edge, names in failing.items() if names}
@@ -55,7 +67,7 @@ def suspects(cases: Sequence[CaseResult]) -> tuple[Suspect, ...]:
     found = [
         Suspect(
             place=(rail,),
-            reason=f"fails with {', '.join(partners)}, which pass elsewhere",
+            reason=_rail_reason(rail, partners, edges),
             cases=tuple(name for edge, names in failing.items() if rail in edge for name in names),
         )
         for rail, partners in rails.items()
@@ -77,7 +89,7 @@ def _named(edges: Mapping[Edge, Sequence[CaseResult]], passing: set[str]) -> lis
     found: dict[tuple[str, ...], list[tuple[CaseResult, Finding]]] = defaultdict(list)
     for edge, cases in edges.items():
         for case in cases:
-            for finding in case.findings if case.fails else ():
+            for finding in case.findings if case.findings and case.fails else ():
                 if not _names_an_end(finding):
                     continue
                 end = next((one for one in edge if one.split("/")[0] == finding.where.node), None)
@@ -97,9 +109,32 @@ def _reason(place: tuple[str, ...], findings: Sequence[Finding]) -> str:
     codes = ", ".join(sorted({finding.code for finding in findings}))
     if len(place) == 1:
         partners = sorted({finding.where.peer for finding in findings if finding.where.peer})
-        return f"{codes} with {', '.join(partners)} is of this end"
+        return (
+            f"{codes} with {_counted(partners)}: the fault is at this end, not at theirs; "
+            f"partners: {', '.join(fold(partners))}"
+        )
     nodes = sorted({finding.where.node for finding in findings})
     return f"{codes} is of {', '.join(nodes)}, which passes with others: fails together only"
+
+
+def _rail_reason(
+    rail: str, partners: Sequence[str], edges: Mapping[Edge, Sequence[CaseResult]]
+) -> str:
+    codes = {
+        finding.code
+        for partner in partners
+        for case in edges[min(rail, partner), max(rail, partner)]
+        if case.outcome is FAILED and case.fails and not _is_located(case)
+        for finding in case.findings
+    }
+    return (
+        f"{', '.join(sorted(codes)) or 'fails'} with {_counted(partners)} that pass with others: "
+        f"the fault is at this end; partners: {', '.join(fold(partners))}"
+    )
+
+
+def _counted(partners: Sequence[str]) -> str:
+    return f"{len(partners)} partner{'' if len(partners) == 1 else 's'}"
 
 
 def _rails(failing: set[Edge], passing: set[str]) -> dict[str, list[str]]:
@@ -117,7 +152,7 @@ def _rails(failing: set[Edge], passing: set[str]) -> dict[str, list[str]]:
 
 def _passes(cases: Sequence[CaseResult]) -> bool:
     """Whether something passed and nothing speaks against the pair; a warning does not."""
-    outcomes = {case.outcome for case in cases if not case.only_warns}
+    outcomes = {case.outcome for case in cases if case.outcome is not FAILED or not case.only_warns}
     return Outcome.PASSED in outcomes and outcomes <= {
         Outcome.PASSED,
         Outcome.SKIPPED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdrcheck import gates, rails
 from gdrcheck.facts import Facts, Port, Unreadable
@@ -93,7 +93,7 @@ def _case(name: str, profile: Profile, known: _Known) -> CaseResult:
     id_ = f"cabling[{name}]"
     properties = {"leaves": rules.told(known.ends)} if known.ends else {}
     case = _judged(id_, profile, known)
-    return case.model_copy(update={"properties": properties})
+    return replace(case, properties=properties)
 
 
 def _leaves(known: _Known) -> str:

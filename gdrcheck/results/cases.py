@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Final, Literal
 
 from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Finding, Severity, Where
 from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Waiver
+from gdrcheck.results.ends import Ends, named
 from gdrcheck.results.events import (
     Case,
     EndEvent,
@@ -26,24 +28,43 @@ FLEET = "fleet"
 PAIRS = "pairs"
 
 
-class CaseResult(BaseModel):
-    """One case and what became of it. ``waivers`` excuse all of its findings, or its blocker."""
+@dataclass(slots=True, kw_only=True)
+class CaseResult:
+    """One case and what became of it. ``waivers`` excuse all of its findings, or its blocker.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    No model of pydantic, and frozen for the type checker only: a run over 1,000 nodes has more than
+    a million of these, and to make one takes three times as long if it is frozen.
+    """
 
-    suite: str
-    id: str
-    classname: str
-    where: Where
-    outcome: Outcome
-    duration_s: float = 0
-    message: str = ""
-    findings: tuple[Finding, ...] = ()
-    blocked_by: str | None = None
-    properties: dict[str, str] = Field(default_factory=dict)
-    waivers: tuple[Waiver, ...] = ()
+    suite: Final[str]
+    id: Final[str]
+    classname: Final[str]
+    where: Final[Where]
+    outcome: Final[Outcome]
+    duration_s: Final[float] = 0
+    message: Final[str] = ""
+    findings: Final[tuple[Finding, ...]] = ()
+    blocked_by: Final[str | None] = None
+    properties: Final[dict[str, str]] = field(default_factory=dict)
+    waivers: Final[tuple[Waiver, ...]] = ()
     # For results of other tools only: the type that they gave to a failure.
-    foreign_type: str | None = None
+    foreign_type: Final[str | None] = None
+    # Found when first asked for, unless a reader process has. Every stage of a merge asks for those
+    # of every pair case.
+    _ends: Ends | Literal[False] | None = field(
+        default=False, init=False, repr=False, compare=False
+    )
+
+    @property
+    def ends(self) -> Ends | None:
+        """The ends that the name of a pair case tells; None for any other."""
+        if self._ends is False:
+            self._ends = named(self.id) if self.suite == PAIRS else None
+        return self._ends
+
+    def know_ends(self, ends: Ends | None) -> None:
+        """``ends`` are what ``self.ends`` would find: for who has found them already."""
+        self._ends = ends
 
     @property
     def waived(self) -> bool:
@@ -84,6 +105,8 @@ class Ledger:
         self.last_step: dict[str, str] = {}
         self.started: dict[str, datetime] = {}
         self.problems: list[str] = []
+        self._places: dict[tuple[str | None, ...], Where] = {}
+        self._properties: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def feed(self, events: Iterable[Event]) -> None:
         """Take in further events."""
@@ -92,21 +115,21 @@ class Ledger:
 
     def _take(self, event: Event) -> None:
         match event:
+            case StartEvent():
+                self._expect_planned(event.id, "started")
+                self.started[event.id] = event.time
+            case EndEvent():
+                self._expect_planned(event.id, "ended")
+                self._end(event)
+            case StepEvent():
+                self.last_step[event.id] = event.text
+            case PlanEvent():
+                for case in event.cases:
+                    self.planned.setdefault(case.id, (event.phase, case))
             case RunEvent():
                 if self.run is not None:
                     self.problems.append("two run records in one file")
                 self.run = self.run or event
-            case PlanEvent():
-                for case in event.cases:
-                    self.planned.setdefault(case.id, (event.phase, case))
-            case StartEvent():
-                self._expect_planned(event.id, "started")
-                self.started[event.id] = event.time
-            case StepEvent():
-                self.last_step[event.id] = event.text
-            case EndEvent():
-                self._expect_planned(event.id, "ended")
-                self._end(event)
             case _:
                 pass
 
@@ -145,11 +168,36 @@ class Ledger:
         end = self.ended.get(case.id) or EndEvent(
             phase=phase, id=case.id, outcome=Outcome.ERROR, message=self._missing(case.id, death)
         )
-        return _join(PAIRS if phase == "pair" and not case.of_node else node, case, end)
+        return self._join(PAIRS if phase == "pair" and not case.of_node else node, case, end)
 
     def _unplanned(self, node: str, end: EndEvent) -> CaseResult:
         case = Case(id=end.id, classname=class_name(node, "run"), where=Where(node=node))
-        return _join(node, case, end)
+        return self._join(node, case, end)
+
+    def _join(self, suite: str, case: Case, end: EndEvent) -> CaseResult:
+        """Both records as one. What many cases of a node have alike is kept once."""
+        where = case.where
+        place = (where.node, where.gpu, where.nic, where.peer)
+        return CaseResult(
+            suite=suite,
+            id=case.id,
+            classname=sys.intern(case.classname),
+            where=self._places.setdefault(place, where),
+            outcome=end.outcome,
+            duration_s=end.duration_s,
+            message=sys.intern(end.message),
+            findings=tuple(map(_with_severity, end.findings)),
+            blocked_by=end.blocked_by,
+            properties=self._alike(end.properties),
+        )
+
+    def _alike(self, properties: dict[str, str]) -> dict[str, str]:
+        key = tuple(properties.items())
+        known = self._properties.get(key)
+        if known is None:
+            known = {sys.intern(name): sys.intern(text) for name, text in key}
+            self._properties[key] = known
+        return known
 
     def _missing(self, id_: str, death: str) -> str:
         if id_ not in self.started:
@@ -161,21 +209,6 @@ class Ledger:
 def class_name(node: str, area: str) -> str:
     """The JUnit class name of a node's cases: dots would read as package borders."""
     return f"{node.replace('.', '_')}.{area}"
-
-
-def _join(suite: str, case: Case, end: EndEvent) -> CaseResult:
-    return CaseResult(
-        suite=suite,
-        id=case.id,
-        classname=case.classname,
-        where=case.where,
-        outcome=end.outcome,
-        duration_s=end.duration_s,
-        message=end.message,
-        findings=tuple(_with_severity(finding) for finding in end.findings),
-        blocked_by=end.blocked_by,
-        properties=end.properties,
-    )
 
 
 def _with_severity(finding: Finding) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from gdrcheck.findings.model import Finding
@@ -120,7 +121,7 @@ def _clock(spec: RunSpec, node: str, told: Rendezvous | None) -> CaseResult:
         return (finding,) if finding else ()
 
     text = rules.clock_text(offset_s, error_s, told.leader)
-    return _case(id_, [judge]).model_copy(update={"properties": {"clock": text}})
+    return replace(_case(id_, [judge]), properties={"clock": text})
 
 
 def _case(id_: str, found: Iterable[Rule]) -> CaseResult:

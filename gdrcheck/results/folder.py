@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
-from contextlib import suppress
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -25,6 +29,33 @@ MAX_RUN_BYTES = 64 * 1024 * 1024
 MAX_STATES_BYTES = 64 * 1024 * 1024
 MAX_KEYS = 5
 EXPECTED = f"expected a folder of results, results/RUN-ID, with {RUN_FILE}"
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """No two processes write the results of ``folder`` at once. InputError when another one does.
+
+    Where it cannot be locked, as on some network file systems, nothing is known of others.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        # Who reads the folder says what is wrong with it.
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"{folder}: another process is merging it; wait until it has ended"
+            ) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+                raise
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_run(folder: Path) -> RunSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -17,11 +18,22 @@ from gdrcheck.results.verdict import EXTRA_PREFIX
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_DEPTH = 50
+# A file of that size can hold so many empty elements that they would fill the memory.
+MAX_ELEMENTS = 500_000
+# Best known first: what a case with several of them is.
 OUTCOMES = {
     "failure": Outcome.FAILED,
     "error": Outcome.ERROR,
     "skipped": Outcome.SKIPPED,
 }
+# What some writers say in an attribute of the case instead (googletest: a test that is disabled).
+STATUSES = {
+    **dict.fromkeys(("failed", "failure", "fail"), Outcome.FAILED),
+    **dict.fromkeys(("error", "errored", "broken", "aborted"), Outcome.ERROR),
+    **dict.fromkeys(("notrun", "skipped", "disabled", "ignored", "suppressed"), Outcome.SKIPPED),
+}
+# Earlier tries of a case, whose last try counts.
+TRIES = frozenset({"rerunFailure", "rerunError", "flakyFailure", "flakyError"})
 
 
 def read_directories(directories: Iterable[Path]) -> list[CaseResult]:
@@ -45,32 +57,38 @@ def read_directories(directories: Iterable[Path]) -> list[CaseResult]:
 
 def read_file(path: Path) -> list[CaseResult]:
     """The cases of one file. Unreadable, empty, or fewer than it says: an error case more."""
-    suite = f"{EXTRA_PREFIX}{path.name}"
+    suite = _suite(path)
     try:
         data = read_limited(path, MAX_BYTES)
         _refuse_tricks(data)
         root = ElementTree.fromstring(data)
-    except (OSError, ValueError, expat.ExpatError, ElementTree.ParseError) as error:
+    # LookupError: an encoding that nobody knows.
+    except (OSError, ValueError, LookupError, expat.ExpatError, ElementTree.ParseError) as error:
         return [_trouble(path, f"{path.name} cannot be read as JUnit: {error}")]
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
     if root.tag not in ("testsuites", "testsuite"):
         return [_trouble(path, f"{path.name} is not JUnit: its root is <{root.tag}>")]
     cases = _unique([_case(suite, path, element) for element in root.iter("testcase")])
     if not cases:
         return [_trouble(path, f"{path.name} holds no test case")]
-    if problem := _disagreement(root, cases):
+    if problem := _of_suites(root) or _disagreement(root, cases):
         cases.append(_trouble(path, f"{path.name}: {problem}"))
     return cases
 
 
 def _refuse_tricks(data: bytes) -> None:
-    """Refuse document types, which can make a small file huge, and bottomless nesting."""
-    depth = 0
+    """Refuse document types, which can make a small file huge, bottomless nesting and floods."""
+    depth = elements = 0
 
     def start(_name: str, _attributes: dict[str, str]) -> None:
-        nonlocal depth
+        nonlocal depth, elements
         depth += 1
+        elements += 1
         if depth > MAX_DEPTH:
             raise ValueError(f"nested deeper than {MAX_DEPTH}")
+        if elements > MAX_ELEMENTS:
+            raise ValueError(f"has more than {MAX_ELEMENTS} elements")
 
     def end(_name: str) -> None:
         nonlocal depth
@@ -87,9 +105,10 @@ def _refuse_tricks(data: bytes) -> None:
 
 
 def _case(suite: str, path: Path, element: ElementTree.Element) -> CaseResult:
-    outcome, message, kind = Outcome.PASSED, "", None
+    outcome, message = _said(element)
+    kind = None
     for child in element:
-        found = OUTCOMES.get(child.tag)
+        found = _outcome(child)
         # A case with several keeps the worst: failure, then error, then skipped.
         if found and (outcome is Outcome.PASSED or _rank(found) < _rank(outcome)):
             outcome = found
@@ -105,6 +124,26 @@ def _case(suite: str, path: Path, element: ElementTree.Element) -> CaseResult:
         message=clip(message),
         foreign_type=clip(kind, 200) if kind else None,
     )
+
+
+def _said(element: ElementTree.Element) -> tuple[Outcome, str]:
+    """What the attributes of a case say of it: the worst of them."""
+    said = [
+        (STATUSES[value.lower()], f'{name}="{value}"')
+        for name, value in element.items()
+        if name in ("status", "result") and value.lower() in STATUSES
+    ]
+    return min(said, key=lambda one: _rank(one[0]), default=(Outcome.PASSED, ""))
+
+
+def _outcome(child: ElementTree.Element) -> Outcome | None:
+    found = OUTCOMES.get(child.tag)
+    if found is None and child.tag not in (*TRIES, "system-err"):
+        word = child.tag.lower()
+        if "fail" in word or "error" in word:
+            # No JUnit, and nothing good: to pass it over could hide a failure.
+            return Outcome.ERROR
+    return found
 
 
 def _rank(outcome: Outcome) -> int:
@@ -128,15 +167,27 @@ def _unique(cases: list[CaseResult]) -> list[CaseResult]:
         key = case.classname, case.id
         seen[key] += 1
         if seen[key] > 1:
-            case = case.model_copy(update={"id": f"{case.id} (#{seen[key]})"})
+            case = replace(case, id=f"{case.id} (#{seen[key]})")
         unique.append(case)
     return unique
+
+
+def _of_suites(root: ElementTree.Element) -> str:
+    """What went wrong outside of every case: before the first, or while they were collected."""
+    for suite in root.iter():
+        if suite.tag in ("testsuites", "testsuite"):
+            for child in suite:
+                if child.tag in ("failure", "error"):
+                    said = child.get("message") or (child.text or "").strip() or child.tag
+                    return f"a suite failed as a whole: {said}"
+    return ""
 
 
 def _disagreement(root: ElementTree.Element, cases: list[CaseResult]) -> str:
     """How the file's own totals say more trouble, or more cases, than it holds."""
     suites = [] if root.tag == "testsuite" else root.findall("testsuite")
-    bad = sum(len(root.findall(f".//testcase/{tag}")) for tag in ("failure", "error"))
+    elements = sum(len(root.findall(f".//testcase/{tag}")) for tag in ("failure", "error"))
+    bad = max(elements, sum(case.outcome in (Outcome.FAILED, Outcome.ERROR) for case in cases))
     # The root's own totals and the sum of its suites: the worse word counts.
     said_bad = max(_bad(root), sum(map(_bad, suites)))
     said_all = max(_number(root, "tests"), sum(_number(suite, "tests") for suite in suites))
@@ -153,14 +204,15 @@ def _bad(element: ElementTree.Element) -> int:
 
 def _number(element: ElementTree.Element, name: str) -> int:
     text = element.get(name, "0")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    # More digits than that are more than any file holds.
+    return int(text[:18]) if text.isascii() and text.isdecimal() else 0
 
 
 def _trouble(path: Path, message: str) -> CaseResult:
-    suite = f"{EXTRA_PREFIX}{path.name}"
+    suite = _suite(path)
     return CaseResult(
         suite=suite,
-        id=f"extra_junit_read[{path.name}]",
+        id=f"extra_junit_read[{clip(path.name)}]",
         classname=_prefix(path),
         where=Where(node=suite),
         outcome=Outcome.ERROR,
@@ -169,4 +221,9 @@ def _trouble(path: Path, message: str) -> CaseResult:
 
 
 def _prefix(path: Path) -> str:
-    return f"extra.{path.stem.replace('.', '_')}"
+    return f"extra.{clip(path.stem).replace('.', '_')}"
+
+
+def _suite(path: Path) -> str:
+    # clip: the name of a file need not be text.
+    return f"{EXTRA_PREFIX}{clip(path.name)}"

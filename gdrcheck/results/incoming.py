@@ -12,17 +12,15 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gdrcheck.facts import DEVICE_NAME_PATTERN, Facts, Unreadable
-from gdrcheck.findings.catalogue import ENTRIES_BY_CODE
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
-from gdrcheck.results import events
-from gdrcheck.results.cases import PAIRS, CaseResult, Ledger, class_name
-from gdrcheck.results.events import EventLog, RunEvent, clip
+from gdrcheck.results.cases import PAIRS, CaseResult, class_name
+from gdrcheck.results.events import RunEvent, clip
 from gdrcheck.results.files import read_limited
 from gdrcheck.results.lists import Lists, Rendezvous
 from gdrcheck.results.plain import first_line
+from gdrcheck.results.told import EVENTS_FILE, Told, tell, why_broken
 
-EVENTS_FILE = "events.jsonl"
 FACTS_FILE = "facts.json"
 DONE_FILE = "done.json"
 RENDEZVOUS_FILE = "rendezvous.json"
@@ -33,7 +31,6 @@ JUNIT_FILE = "junit.xml"
 
 MAX_FACTS_BYTES = 4 * 1024 * 1024
 MAX_DONE_BYTES = 64 * 1024
-MAX_DONE_REASON_CHARS = 4000
 # Far more than any machine has, and few enough to compare each with each.
 MAX_PCI_FUNCTIONS = 4096
 MAX_RDMA_DEVICES = 1024
@@ -114,56 +111,42 @@ def read_node(
     case ``results_readable`` when there is any. ``lists`` reads the list of the rendezvous; without
     it the report has none.
     """
-    if directory.is_symlink():
-        return NodeReport(node).distrusted([f"{directory.name} is a link, not a directory"])
+    return report_of(directory, node, tell(directory, node, run_id, death), lists)
+
+
+def report_of(directory: Path, node: str, told: Told, lists: Lists | None) -> NodeReport:
+    """The report in ``directory`` as ``read_node`` gives it; ``told`` is what its events tell."""
+    if told.broken:
+        return NodeReport(node).distrusted([told.broken])
     try:
-        return _read(directory, node, run_id, death, lists)
+        return _read(directory, node, told, lists)
     # The outermost hook of what one node sent: whatever is in there costs no other node its result.
     except Exception as error:
-        what = f"cannot be read: {type(error).__name__}: {clip(str(error), MAX_DONE_REASON_CHARS)}"
-        return NodeReport(node).distrusted([what])
+        return NodeReport(node).distrusted([why_broken(error)])
 
 
-def _read(directory: Path, node: str, run_id: str, death: str, lists: Lists | None) -> NodeReport:
-    problems: list[str] = []
-    ledger = Ledger()
-    log = _events(directory / EVENTS_FILE, problems)
-    ledger.feed(log.events)
-    problems += ledger.problems
-    cases = ledger.results(node, death)
-    problems += _foreign(node, run_id, ledger.run, cases)
+def _read(directory: Path, node: str, told: Told, lists: Lists | None) -> NodeReport:
+    problems = list(told.problems)
     facts = _taken(directory / FACTS_FILE, _facts, problems)
     if facts is not None and facts.node != node:
         problems.append(f"{FACTS_FILE} is of node {facts.node}, not of {node}")
         facts = None
     done = _taken(directory / DONE_FILE, _done, problems)
-    if done is not None and log.cut_bytes:
+    if done is not None and told.cut_bytes:
         # Only a death cuts a record, and who wrote done.json did not die.
-        problems.append(f"{EVENTS_FILE}: its last line was cut off after {log.cut_bytes} bytes")
+        problems.append(f"{EVENTS_FILE}: its last line was cut off after {told.cut_bytes} bytes")
     rendezvous = _taken(directory / RENDEZVOUS_FILE, lists.read, problems) if lists else None
     report = NodeReport(
         node,
-        tuple(cases),
-        run=ledger.run,
+        told.cases,
+        run=told.run,
         facts=facts,
         done=done,
         rendezvous=rendezvous,
-        first=log.events[0].time if log.events else None,
-        last=log.events[-1].time if log.events else None,
+        first=told.first,
+        last=told.last,
     )
     return report.distrusted(problems)
-
-
-def _events(path: Path, problems: list[str]) -> EventLog:
-    try:
-        log = events.read(path)
-    except FileNotFoundError:
-        return EventLog((), ())
-    except (OSError, ValueError) as error:
-        problems.append(f"{EVENTS_FILE}: {error}")
-        return EventLog((), ())
-    problems += [f"{EVENTS_FILE}: {problem}" for problem in log.problems]
-    return log
 
 
 def _taken(path: Path, read: Callable[[Path], T], problems: list[str]) -> T | None:
@@ -210,27 +193,6 @@ def _incredible(facts: Facts) -> Iterator[str]:
 def _too_many(what: str, count: int, most: int) -> Iterator[str]:
     if count > most:
         yield f"has {count} {what}; more than {most} are not believed"
-
-
-def _foreign(node: str, run_id: str, run: RunEvent | None, cases: list[CaseResult]) -> list[str]:
-    """Results that are not this node's, or not of this run."""
-    problems = []
-    if run is not None and (run.node, run.run_id) != (node, run_id):
-        problems.append(
-            f"{EVENTS_FILE} is of node {run.node} in run {run.run_id}, not of {node} in {run_id}"
-        )
-    problems += [
-        f"case {case.id} is about {case.where.text()}, not about {node}"
-        for case in cases
-        if node not in (case.where.node, case.where.peer)
-    ]
-    for case in cases:
-        for finding in case.findings:
-            if finding.code not in ENTRIES_BY_CODE:
-                problems.append(f"case {case.id} has the code {finding.code}, which nobody knows")
-            if finding.where.node not in (case.where.node, case.where.peer):
-                problems.append(f"case {case.id} has a finding at {finding.where.text()}")
-    return problems[: events.MAX_PROBLEMS]
 
 
 def _unreadable(node: str, problems: Sequence[str]) -> CaseResult:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from gdrcheck.pairing.messages import NodeName, NodeState
-from gdrcheck.results.files import read_limited
+from gdrcheck.results.files import holds, read_limited
 from gdrcheck.run import RunSpec
 
 # What a list may hold of each node of the run, and of each rail that its profile promises: more
@@ -38,7 +37,7 @@ class Lists:
         promised = (spec.profiles[node.profile].rails for node in spec.nodes)
         rails = sum(one.count for one in promised if one is not None)
         self.limit_bytes = len(spec.nodes) * BYTES_PER_NODE + rails * BYTES_PER_RAIL
-        self._known: dict[bytes, Rendezvous] = {}
+        self._known: list[tuple[bytes, Rendezvous]] = []
 
     def read(self, path: Path) -> Rendezvous:
         """The list in the file at ``path``.
@@ -46,11 +45,17 @@ class Lists:
         OSError if that cannot be opened; ValueError if it is longer than a list of this run can
         be, is none, or tells of nodes that are not in the run.
         """
+        # Lists are megabytes, nearly always the same: to compare them is cheaper than any digest,
+        # and while they are read cheaper than after that.
+        if self._known and holds(path, self._known[0][0]):
+            return self._known[0][1]
         data = read_limited(path, self.limit_bytes)
-        digest = hashlib.sha256(data).digest()
-        if digest not in self._known:
-            self._known[digest] = self._parsed(data)
-        return self._known[digest]
+        for known, found in self._known:
+            if data == known:
+                return found
+        parsed = self._parsed(data)
+        self._known.append((data, parsed))
+        return parsed
 
     def _parsed(self, data: bytes) -> Rendezvous:
         found = Rendezvous.model_validate_json(data)

@@ -3,46 +3,64 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from gdrcheck.ib_links import IbLinks
-from gdrcheck.outcome import InputError, Outcome, Verdict
+from gdrcheck.outcome import InputError, Outcome
 from gdrcheck.results import (
     blame,
     cabling,
     console,
+    data,
+    data_build,
     differences,
     fleet,
     folder,
     foreign,
     junit,
+    junit_limits,
     plain,
+    reproduce,
     states,
     summary,
     waivers,
 )
+from gdrcheck.results.arrivals import all_reports
 from gdrcheck.results.cases import FLEET, PAIRS, CaseResult
 from gdrcheck.results.files import write_atomic
-from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, NodeReport, read_node
-from gdrcheck.results.lists import Lists
+from gdrcheck.results.incoming import JUNIT_FILE, NodeReport
 from gdrcheck.results.owed import missing_cases
-from gdrcheck.results.pairs import missing_pairs, refused_claims, scheduled
+from gdrcheck.results.pairs import missing_pairs
 from gdrcheck.results.states import SeenState, SeenStates
+from gdrcheck.results.steps import Steps
 from gdrcheck.results.summary import Summary
 from gdrcheck.results.verdict import judge
 from gdrcheck.run import RunSpec
 
 SUMMARY_FILE = "summary.json"
 EXTRA_DIRECTORY = "extra_junit"
+PASSED = Outcome.PASSED
 
 
-def main(args: argparse.Namespace) -> int:
-    """The command; returns 0 PASS, 1 FAIL, 2 INCOMPLETE. InputError for unusable input."""
+def main(args: argparse.Namespace, write_page: Callable[[Path], object]) -> int:
+    """The command; returns 0 PASS, 1 FAIL, 2 INCOMPLETE. InputError for unusable input.
+
+    ``write_page`` makes the page of the folder, when all other files of the merge are there.
+    """
     told = _read_states(args.states) if args.states is not None else None
-    result = merge(args.results_dir, told, args.extra_junit)
+    steps = Steps(sys.stderr)
+    with folder.alone(args.results_dir):
+        # A large run is millions of objects that stay to the end: there is nothing to collect.
+        with _without_collector():
+            result = merge(args.results_dir, told, args.extra_junit, steps)
+        with steps.step("writing the page"):
+            write_page(args.results_dir)
     if args.json:
         print(result.model_dump_json(indent=2))
     else:
@@ -50,14 +68,31 @@ def main(args: argparse.Namespace) -> int:
     return result.verdict.exit_code
 
 
-def merge(results_dir: Path, told: SeenStates | None, extra_dir: Path | None = None) -> Summary:
-    """Write junit.xml and summary.json into ``results_dir``, and return the summary.
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def merge(
+    results_dir: Path,
+    told: SeenStates | None,
+    extra_dir: Path | None = None,
+    steps: Steps | None = None,
+) -> Summary:
+    """Write junit.xml, summary.json and data.json.gz into ``results_dir``; returns the summary.
 
     Reads run.json and nodes/<node>/ there. ``told`` is kept there as states.json; None: the kept
     one counts. A node that the states do not name did its part if it left results. InputError when
     run.json or the states cannot be used; whatever a node or another tool sent becomes a case
-    instead. The run's secret is removed at the end.
+    instead. The run's secret is removed at the end. ``steps`` is told what is being done.
     """
+    steps = steps or Steps(None)
     spec = folder.read_run(results_dir)
     seen = told if told is not None else folder.kept_states(results_dir)
     strangers = sorted(set(seen.nodes) - {node.name for node in spec.nodes})
@@ -72,50 +107,34 @@ def merge(results_dir: Path, told: SeenStates | None, extra_dir: Path | None = N
     links = folder.ib_links(results_dir)
     extra = [one for one in (results_dir / EXTRA_DIRECTORY, extra_dir) if one is not None]
     foreign_cases = foreign.read_directories(extra)
-    reports = _reports(results_dir, spec, seen)
-    node_states = {name: _state(report, seen) for name, report in reports.items()}
-    cases = _cases(spec, reports, node_states, links)
-    cases += foreign_cases
-    result = plain.in_lines(_summary(spec, seen, cases, reports, node_states))
-    suites = _suites(spec, cases)
-    xml = junit.document(
-        suites,
-        hosts={node.name: node.name for node in spec.nodes},
-        properties=_properties(result),
-        timestamp=f"{spec.created:%Y-%m-%dT%H:%M:%S}",
-    )
+    with steps.step("reading what the nodes sent, node", len(spec.nodes)):
+        reports = all_reports(results_dir, spec, seen, steps)
+    with steps.step("looking for what is missing"):
+        node_states = {name: _state(report, seen) for name, report in reports.items()}
+        cases = _cases(spec, reports, node_states, links)
+        cases += foreign_cases
+    with steps.step(f"judging {len(cases)} cases"):
+        result = plain.in_lines(_summary(spec, seen, cases, reports, node_states))
+    with steps.step(f"making {data.DATA_FILE}"):
+        everything = data_build.build(spec, cases, reports)
+    with steps.step(f"making {JUNIT_FILE}"):
+        xml = junit.document(
+            junit_limits.fit(_suites(spec, cases)),
+            hosts={node.name: node.name for node in spec.nodes},
+            properties=_properties(result),
+            timestamp=f"{spec.created:%Y-%m-%dT%H:%M:%S}",
+            versions={node.name: node.versions for node in everything.nodes},
+        )
+    # Should a write fail, the page of an earlier merge must not look like that of this one.
+    (results_dir / console.REPORT_FILE).unlink(missing_ok=True)
     if told is not None:
         folder.keep_states(results_dir, told)
     write_atomic(results_dir / JUNIT_FILE, xml)
     write_atomic(results_dir / SUMMARY_FILE, result.model_dump_json(indent=2).encode() + b"\n")
+    with steps.step(f"writing {data.DATA_FILE}"):
+        data.write(results_dir / data.DATA_FILE, everything)
     folder.remove_secret(results_dir)
     return result
-
-
-def _reports(results_dir: Path, spec: RunSpec, seen: SeenStates) -> dict[str, NodeReport]:
-    """What each node sent, without the pairs that are not for it to tell of."""
-    lists, pairs = Lists(spec), scheduled(spec)
-    reports = {}
-    for node in spec.nodes:
-        sent = results_dir / "nodes" / node.name
-        report = read_node(sent, node.name, spec.run_id, _death(node.name, seen), lists)
-        refused = refused_claims(pairs, report)
-        problems = [
-            *_worse_word(spec, report),
-            *(f"case {id_} {why}" for id_, why in refused.items()),
-        ]
-        reports[node.name] = report.distrusted(problems, refused)
-    return reports
-
-
-def _worse_word(spec: RunSpec, report: NodeReport) -> Iterator[str]:
-    """A node's word may be better than its cases: those count. Worse: then cases are missing."""
-    if report.done is None or report.done.reason or not report.cases:
-        return
-    verdict = judge(waivers.apply(spec, report.cases)).verdict
-    said = Verdict.of_exit_code(report.done.exit_code)
-    if said.rank > verdict.rank:
-        yield f"{DONE_FILE} says {said}, but the cases that arrived say {verdict}"
 
 
 def _cases(
@@ -150,31 +169,25 @@ def _cases(
 
 def _once(cases: Sequence[CaseResult]) -> list[CaseResult]:
     """A name that is claimed again stays with the first; each further claim is an error."""
-    seen: Counter[tuple[str, str]] = Counter()
+    if len({case.id for case in cases}) == len(cases):
+        return list(cases)
+    seen: dict[str, set[str]] = defaultdict(set)
+    again: Counter[tuple[str, str]] = Counter()
     kept = []
     for case in cases:
-        seen[case.suite, case.id] += 1
-        number = seen[case.suite, case.id]
-        if number > 1:
-            case = case.model_copy(
-                update={
-                    "id": f"{case.id} (#{number})",
-                    "outcome": Outcome.ERROR,
-                    "message": f"another result for {case.id}: {case.outcome} {case.message}",
-                }
+        ids = seen[case.suite]
+        if case.id in ids:
+            again[case.suite, case.id] += 1
+            case = replace(
+                case,
+                id=f"{case.id} (#{again[case.suite, case.id] + 1})",
+                outcome=Outcome.ERROR,
+                message=f"another result for {case.id}: {case.outcome} {case.message}",
             )
+        else:
+            ids.add(case.id)
         kept.append(case)
     return kept
-
-
-def _death(name: str, seen: SeenStates) -> str:
-    """Why a case of this node may have no result."""
-    state = seen.nodes.get(name)
-    if state is None or state.state == "ok":
-        return "container died"
-    if state.state == "unreachable":
-        return f"node lost: {state.text()}"
-    return f"container died: {state.text()}"
 
 
 def _state(report: NodeReport, seen: SeenStates) -> SeenState:
@@ -196,7 +209,11 @@ def _summary(
     node_states: Mapping[str, SeenState],
 ) -> Summary:
     judged = judge(cases)
-    applied = dict.fromkeys(waiver for case in cases for waiver in case.waivers)
+    # Nearly all cases just passed: of those most parts of a summary have nothing to say.
+    notable = [
+        case for case in cases if case.outcome is not PASSED or case.findings or case.waivers
+    ]
+    applied = dict.fromkeys(waiver for case in notable for waiver in case.waivers)
     return Summary(
         run_id=spec.run_id,
         gdrcheck_version=spec.gdrcheck_version,
@@ -209,12 +226,13 @@ def _summary(
         software_rdma=any(summary.has_software_rdma(report) for report in reports.values()),
         image_id=spec.image_id,
         counts=summary.counts(cases),
-        findings=summary.findings(cases),
-        failed_without_finding=summary.failed_without_finding(cases),
-        unmeasured=summary.unmeasured(cases),
+        findings=summary.findings(notable),
+        failed_without_finding=summary.failed_without_finding(notable),
+        unmeasured=summary.unmeasured(notable),
         suspects=blame.suspects(cases),
+        reproduce=reproduce.reproductions(spec, notable, reports),
         waivers=tuple(applied),
-        nodes=summary.node_summaries(spec, cases, reports, node_states),
+        nodes=summary.node_summaries(spec, notable, reports, node_states),
         duration_s=summary.duration_s(reports),
     )
 

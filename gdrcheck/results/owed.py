@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from gdrcheck import rails
 from gdrcheck.facts import Facts
@@ -68,10 +70,36 @@ PAIR_PHASE: Mapping[str, Mapping[int, str]] = {
 }
 # What a node without pairs looks back at in the end, if its profile promises GPUs.
 WITHOUT_PAIRS: Mapping[str, Mapping[int, str]] = {"gpus": PAIR_PHASE["gpus"]}
+# Of a promised device these are measured whatever the profile says further: nothing excuses them.
+NEVER_LEFT_OUT = frozenset(
+    (
+        "device_present",
+        "port_active",
+        "device_opens",
+        "gid_usable",
+        "host_memory_registers",
+        "gpu_present",
+        "gpu_opens",
+        "gpu_pattern",
+    )
+)
+
+
+class Owed(NamedTuple):
+    """One case that a node owes."""
+
+    id: str
+    area: str
+    where: Where
 
 
 def owed_cases(spec: RunSpec, node: str, facts: Facts) -> Iterator[CaseResult]:
     """The cases of ``node``'s own suite, each as an error: nobody has reported it yet."""
+    for owed in _owed(spec, node, facts):
+        yield _unreported(node, owed)
+
+
+def _owed(spec: RunSpec, node: str, facts: Facts) -> Iterator[Owed]:
     profile = spec.profile_of(node)
     subjects = _subjects(profile, facts)
     for phase in (NODE_PHASE, _end(spec, node)):
@@ -79,14 +107,18 @@ def owed_cases(spec: RunSpec, node: str, facts: Facts) -> Iterator[CaseResult]:
             for kind, names in names_of.items():
                 for name in names.split():
                     for subject, where in subjects[kind]:
-                        yield CaseResult(
-                            suite=node,
-                            id=f"{name}[{subject}]",
-                            classname=class_name(node, area),
-                            where=where,
-                            outcome=Outcome.ERROR,
-                            message="the node reported no such case",
-                        )
+                        yield Owed(f"{name}[{subject}]", area, where)
+
+
+def _unreported(node: str, owed: Owed) -> CaseResult:
+    return CaseResult(
+        suite=node,
+        id=owed.id,
+        classname=class_name(node, owed.area),
+        where=owed.where,
+        outcome=Outcome.ERROR,
+        message="the node reported no such case",
+    )
 
 
 def _end(spec: RunSpec, node: str) -> Mapping[str, Mapping[int, str]]:
@@ -108,9 +140,9 @@ def _subjects(profile: Profile, facts: Facts) -> dict[int, list[tuple[str, Where
         RAIL: [(rail.where.text(), rail.where) for rail in found],
         RAIL_BY_HOST: [(f"{rail.where.text()}, host", rail.where) for rail in found],
         RAIL_AND_GPU: [(rail.where_with_gpu.text(), rail.where) for rail in found if gpus],
-        GPU_TO_NIC: _by_method(pair.where for pair in rails.gpu_nic_pairs(profile, facts)),
+        GPU_TO_NIC: _by_method(pair.where for pair in rails.gpu_nic_pairs(profile, facts, found)),
         MOVED_BY_METHOD: _by_method(
-            pair.where for pair in rails.pairs_to_move_through(profile, facts)
+            pair.where for pair in rails.pairs_to_move_through(profile, facts, found)
         ),
         GPU_PAIR: [
             (gpu_peers.case_of(where), where) for where in gpu_peers.places(profile, facts.node)
@@ -122,6 +154,16 @@ def _subjects(profile: Profile, facts: Facts) -> dict[int, list[tuple[str, Where
 
 def _by_method(places: Iterable[Where]) -> list[tuple[str, Where]]:
     return [(f"{where.text()}, {method}", where) for where in places for method in METHODS]
+
+
+def left_out(report: NodeReport) -> Iterator[str]:
+    """What the node says it did not judge of a promised device although it always can."""
+    for case in report.cases:
+        if case.outcome not in (Outcome.SKIPPED, Outcome.NOT_JUDGED) or case.suite != report.node:
+            continue
+        name, _, subject = case.id.partition("[")
+        if name in NEVER_LEFT_OUT and "/" in subject:
+            yield f"case {case.id} is {case.outcome}, but the profile promises the device"
 
 
 def missing_cases(
@@ -137,19 +179,17 @@ def missing_cases(
             continue
         cause = not_whole(report, states[node]) or explanation(report)
         told = {case.id for case in report.cases if case.suite == node}
-        missing += [
-            case if cause is None else _blocked(case, *cause)
-            for case in owed_cases(spec, node, report.facts)
-            if case.id not in told
-        ]
+        for owed in _owed(spec, node, report.facts):
+            if owed.id not in told:
+                case = _unreported(node, owed)
+                missing.append(case if cause is None else _blocked(case, *cause))
     return missing
 
 
 def _blocked(case: CaseResult, blocked_by: str, why: str) -> CaseResult:
-    return case.model_copy(
-        update={
-            "outcome": Outcome.BLOCKED,
-            "message": f"blocked by {blocked_by}: {why}",
-            "blocked_by": blocked_by,
-        }
+    return replace(
+        case,
+        outcome=Outcome.BLOCKED,
+        message=f"blocked by {blocked_by}: {why}",
+        blocked_by=blocked_by,
     )

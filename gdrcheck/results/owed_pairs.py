@@ -6,37 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
 from gdrcheck.pairing.items import Item, items, rail_has_gpu
 from gdrcheck.pairing.messages import RailInfo
 from gdrcheck.pairing.schedule import Pair
 from gdrcheck.profile import Profile
+from gdrcheck.results.ends import Ends
 from gdrcheck.results.incoming import NodeReport
 from gdrcheck.run import RunSpec
 from gdrcheck.transfer import Direction
 
 # Only these say what became of a promised measurement: passed over is not measured.
 TELLING = (Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.BLOCKED)
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The ends of a pair case, as places: ``node1/gpu0/mlx5_0``. The data goes source to sink.
-
-    ``check``, ``mode`` and ``operation`` say what was measured between them.
-    """
-
-    check: str
-    source: str
-    sink: str
-    mode: str | None = None
-    operation: str | None = None
-
-    @property
-    def nodes(self) -> tuple[str, str]:
-        """The names of the two nodes, source first."""
-        return self.source.partition("/")[0], self.sink.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +66,13 @@ class Owed:
         Without the rendezvous's list nobody knows which rail a name means: then they are counted.
         """
         source, sink = self.pair if direction == "out" else self.pair[::-1]
+        gpu_rails = self.gpu_rails
+        owed = {gpus: items(*self.profiles, gpus=gpus) for gpus in (False, True)}
         for rail in range(self.rails):
             one, other = self.place(source, rail), self.place(sink, rail)
-            owed = items(*self.profiles, gpus=rail in self.gpu_rails)
             lacking = [
                 item
-                for item in owed
+                for item in owed[rail in gpu_rails]
                 if direction in item.directions
                 and (
                     not _tells(item, found.get(_ends(item, one, other)))
@@ -112,7 +94,7 @@ def listed_rails(report: NodeReport, pair: Pair) -> dict[str, dict[int, RailInfo
 
 def place_of(node: str, rail: RailInfo) -> str:
     """The place of a rail, as names of cases have it."""
-    return Where(node=node, gpu=rail.gpu, nic=rail.nic).text()
+    return "/".join(filter(None, (node, rail.gpu, rail.nic)))
 
 
 def rail_count(spec: RunSpec, node: str) -> int:
@@ -137,9 +119,11 @@ def _ends(item: Item, source: str, sink: str) -> Ends:
 
 def _tells(item: Item, outcome: Outcome | None) -> bool:
     """Whether a case with this outcome is all that ``item`` owes."""
+    if outcome in TELLING:
+        return True
     if outcome is Outcome.NOT_JUDGED:
         return not item.proof
-    return outcome in TELLING or (outcome is Outcome.SKIPPED and not item.promised)
+    return outcome is Outcome.SKIPPED and not item.promised
 
 
 def _count(item: Item, found: Mapping[Ends, Outcome]) -> int:

@@ -1,8 +1,7 @@
-"""Pairs and rails that the schedule holds and nobody reported, and claims that nobody may make."""
+"""Pairs and rails that the schedule holds and nobody reported."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -12,15 +11,9 @@ from gdrcheck.pairing.items import promises_gpus
 from gdrcheck.pairing.schedule import Pair, rounds
 from gdrcheck.profile import Profile
 from gdrcheck.results.cases import PAIRS, CaseResult
+from gdrcheck.results.ends import Ends
 from gdrcheck.results.incoming import NodeReport
-from gdrcheck.results.owed_pairs import (
-    TELLING,
-    Ends,
-    Owed,
-    listed_rails,
-    place_of,
-    rail_count,
-)
+from gdrcheck.results.owed_pairs import TELLING, Owed, rail_count
 from gdrcheck.results.states import SeenState
 from gdrcheck.run import RunSpec
 from gdrcheck.transfer import Direction
@@ -30,22 +23,17 @@ EXPLAINING = (
     *("node_locked[", "facts_read[", "supervisor_completed[", "checks_"),
     *("node_phase_", "rendezvous_", "pair_phase_"),
 )
-# <check>[<a>/gpu<N>/<nic> -> <b>/gpu<N>/<nic>, <mode>, <operation>]
-NAME = re.compile(r"^(\w+)\[([^\s,\]]+) -> ([^\s,\]]+)(?:, ([a-z-]+), ([A-Z_]+))?\]")
 # What takes both ends of a pair to promise it.
 PROMISED_BY_BOTH: Mapping[str, Callable[[Profile], bool]] = {
     "atomics": lambda profile: profile.transfers.atomics,
     "beyond_2gib": lambda profile: promises_gpus(profile) and profile.transfers.beyond_2gib,
 }
 
+# Nearly all cases have it, and what members of an enumeration take to be asked adds up.
+PASSED = Outcome.PASSED
+
 # A case that explains why others are missing, and what it says.
 Explained = tuple[str, str]
-
-
-def ends_of(case: CaseResult) -> Ends | None:
-    """The ends that the case's name tells; None if it is not the name of a pair case."""
-    match = NAME.match(case.id) if case.suite == PAIRS else None
-    return Ends(*match.groups()) if match else None
 
 
 def missing_pairs(
@@ -60,14 +48,12 @@ def missing_pairs(
     lacks one; one for each node that owes pairs and has no partner at all; one for each rail whose
     GPU has none; and one for what a node promises of its transfers and no partner does.
     """
-    told: dict[tuple[str, str], dict[Ends, Outcome]] = defaultdict(dict)
-    for case in cases:
-        if ends := ends_of(case):
-            told[ends.nodes][ends] = case.outcome
+    told = _told(cases)
     pairs = scheduled(spec)
+    explained = {name: explanation(report) for name, report in reports.items()}
     missing = []
     for pair in pairs:
-        blocked_by, why = _reason(pair, reports, states)
+        blocked_by, why = _reason(pair, reports, states, explained)
         owed = Owed.of(spec, pair, reports[pair.initiator])
         for direction, (source, sink) in _ways(pair):
             found = told[source, sink]
@@ -88,42 +74,23 @@ def missing_pairs(
     ]
 
 
+def _told(cases: Sequence[CaseResult]) -> defaultdict[tuple[str, str], dict[Ends, Outcome]]:
+    """The outcomes of all pair cases, by the nodes that the data leaves and goes to."""
+    told: defaultdict[tuple[str, str], dict[Ends, Outcome]] = defaultdict(dict)
+    # The nodes of two rails are found once, not for each of the many cases between them.
+    between: dict[tuple[str, str], dict[Ends, Outcome]] = {}
+    for case in cases:
+        ends = case.ends
+        if ends is not None:
+            rails = (ends.source, ends.sink)
+            if rails not in between:
+                between[rails] = told[ends.nodes]
+            between[rails][ends] = case.outcome
+    return told
+
+
 def _ways(pair: Pair) -> tuple[tuple[Direction, tuple[str, str]], ...]:
     return ("out", (pair.initiator, pair.responder)), ("in", (pair.responder, pair.initiator))
-
-
-def refused_claims(pairs: Sequence[Pair], report: NodeReport) -> dict[str, str]:
-    """The pair cases that this node may not report, with the reason: only the initiator of a
-    pair of the schedule tells of it, under a name that fits its place and the agreed rails.
-    """
-    initiated = {pair.responder: pair for pair in pairs if pair.initiator == report.node}
-    refused = {}
-    for case in report.cases:
-        if case.suite == PAIRS and (why := _refusal(case, report, initiated)):
-            refused[case.id] = why
-    return refused
-
-
-def _refusal(case: CaseResult, report: NodeReport, initiated: Mapping[str, Pair]) -> str:
-    ends = ends_of(case)
-    if ends is None:
-        return "is not named after a pair"
-    source, sink = ends.nodes
-    alone = case.where.model_copy(update={"peer": None})
-    if (case.where.node, case.where.peer, alone.text()) != (source, sink, ends.source):
-        return f"is about {case.where.text()}, not about what its name says"
-    pair = initiated.get(sink if source == report.node else source)
-    if report.node not in ends.nodes or pair is None:
-        return f"is of a pair that {report.node} does not initiate"
-    if listed := listed_rails(report, pair):
-        rails = {
-            (place_of(source, rail), place_of(sink, listed[sink][id_]))
-            for id_, rail in listed[source].items()
-            if id_ in listed[sink]
-        }
-        if (ends.source, ends.sink) not in rails:
-            return "is of no rail that both nodes said they have"
-    return ""
 
 
 def scheduled(spec: RunSpec) -> list[Pair]:
@@ -237,9 +204,15 @@ def _missing(source: str, sink: str, blocked_by: str | None, why: str) -> CaseRe
 
 
 def _reason(
-    pair: Pair, reports: Mapping[str, NodeReport], states: Mapping[str, SeenState]
+    pair: Pair,
+    reports: Mapping[str, NodeReport],
+    states: Mapping[str, SeenState],
+    explained: Mapping[str, Explained | None],
 ) -> tuple[str | None, str]:
-    """The case that explains why the pair was not measured, and the explanation if known."""
+    """The case that explains why the pair was not measured, and the explanation if known.
+
+    ``explained``: what each node itself says of why cases of it are missing.
+    """
     for node in pair:
         if (cause := not_whole(reports[node], states[node])) is not None:
             return cause
@@ -251,7 +224,7 @@ def _reason(
                     why = f"{node} was {seen.state} at the rendezvous: {seen.reason}"
                     return f"rendezvous_completed[{node}]", why
     for node in pair:
-        if (cause := explanation(reports[node])) is not None:
+        if (cause := explained[node]) is not None:
             return cause
     return None, ""
 
@@ -267,6 +240,6 @@ def not_whole(report: NodeReport, state: SeenState) -> Explained | None:
 def explanation(report: NodeReport) -> Explained | None:
     """The case of a node, if any, that explains why others of it are missing."""
     for case in report.cases:
-        if case.unmeasured and case.id.startswith(EXPLAINING):
+        if case.outcome is not PASSED and case.unmeasured and case.id.startswith(EXPLAINING):
             return case.id, case.message.partition("\n")[0]
     return None

@@ -27,6 +27,9 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """``text``, visible and in one line: its line breaks are written as ``\\n``."""
+    # Nearly all texts of a large run.
+    if text.isascii() and text.isprintable():
+        return text
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
@@ -16,6 +16,7 @@ from gdrcheck.results import plain
 from gdrcheck.results.blame import Suspect
 from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.incoming import NodeReport
+from gdrcheck.results.reproduce import Reproduction
 from gdrcheck.results.states import SeenState
 from gdrcheck.run import RunSpec
 
@@ -23,6 +24,7 @@ WAIVED = "waived"
 WARNED = "warned"
 # Of one node; the JUnit file has them all.
 MAX_TROUBLES = 20
+PASSED = Outcome.PASSED
 
 
 class _Model(BaseModel):
@@ -91,21 +93,27 @@ class Summary(_Model):
     failed_without_finding: tuple[SummaryFailure, ...] = ()
     unmeasured: tuple[SummaryCase, ...]
     suspects: tuple[Suspect, ...]
+    reproduce: tuple[Reproduction, ...] = ()
     waivers: tuple[Waiver, ...]
     nodes: dict[str, NodeSummary]
     duration_s: float | None
 
 
+def kind_of(case: CaseResult) -> str:
+    """What the summary counts the case as: its outcome, or waived, or warned."""
+    # Nearly all, and what members of an enumeration take to be asked adds up.
+    if case.outcome is PASSED and not case.waivers:
+        return "passed"
+    if case.waived:
+        return WAIVED
+    return WARNED if case.only_warns else case.outcome.value
+
+
 def counts(cases: Sequence[CaseResult]) -> dict[str, int]:
     """How many cases there are of each kind; the sum is the number of cases."""
     found = dict.fromkeys((*(str(outcome) for outcome in Outcome), WAIVED, WARNED), 0)
-    for case in cases:
-        if case.waived:
-            found[WAIVED] += 1
-        elif case.only_warns:
-            found[WARNED] += 1
-        else:
-            found[case.outcome] += 1
+    for kind, count in Counter(map(kind_of, cases)).items():
+        found[kind] = count
     return found
 
 

@@ -1,14 +1,18 @@
 """Unpacks what the nodes sent: ``nodes/<node>/results.tar.gz`` into its own folder.
 
 An archive comes from a node that is not trusted: only plain files with plain names, no more of
-them and no larger than a run can need, and never over a file that is there.
+them and no larger than a run can need, and never over a file that is there. tarfile reads single
+headers here and not the archive: it believes what these say of long names, sparse files and sizes,
+and takes memory for it without limit.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import stat
 import sys
 import tarfile
 import zlib
@@ -20,7 +24,12 @@ from gdrcheck.outcome import GdrcheckError
 ARCHIVE = "results.tar.gz"
 MAX_FILES = 1000
 MAX_TOTAL_BYTES = 512 << 20
+# Times with fractions of a second stand in such a header before each file.
+MAX_PAX_BYTES = 4096
+# What follows the mark at the end fills a record.
+MAX_REST_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
+_BLOCK_BYTES = tarfile.BLOCKSIZE
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
 
 
@@ -31,35 +40,81 @@ class UnpackError(GdrcheckError):
 def unpack(archive: Path) -> None:
     """Put the files of ``archive`` beside it. UnpackError at the first thing that is wrong; the
     files before it stay, since they may say what happened."""
-    left_bytes = MAX_TOTAL_BYTES
     try:
-        with tarfile.open(archive, "r|gz") as members:
-            for number, member in enumerate(members, 1):
-                if number > MAX_FILES:
-                    raise UnpackError(f"{archive.name} holds more than {MAX_FILES} files")
-                if not member.isreg() or not _PLAIN_NAME.fullmatch(member.name):
-                    raise UnpackError(
-                        f"{archive.name} holds {member.name!r}, which is no plain file"
-                    )
-                left_bytes -= member.size
-                if left_bytes < 0:
-                    raise UnpackError(
-                        f"{archive.name} holds more than {MAX_TOTAL_BYTES >> 20} MiB when unpacked"
-                    )
-                _extract(members, member, archive.parent / member.name)
+        # Neither through a link, nor waiting for the writer of a pipe.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(archive, flags), "rb") as packed:
+            if not stat.S_ISREG(os.fstat(packed.fileno()).st_mode):
+                raise UnpackError(f"{archive.name} is no regular file")
+            with gzip.GzipFile(fileobj=packed) as stream:
+                _Archive(archive, stream).unpack()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise UnpackError(f"{archive.name} cannot be unpacked: {error}") from error
 
 
-def _extract(members: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    source = members.extractfile(member)
-    if source is None:
-        raise UnpackError(f"{member.name!r} has no content")
-    # O_EXCL: neither over another file nor through a link.
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with source, os.fdopen(descriptor, "wb") as file:
-        while chunk := source.read(_CHUNK_BYTES):
-            file.write(chunk)
+class _Archive:
+    """One archive while it is read, from its first block to its last."""
+
+    def __init__(self, path: Path, stream: gzip.GzipFile) -> None:
+        self._path = path
+        self._stream = stream
+        self._left_bytes = MAX_TOTAL_BYTES
+
+    def unpack(self) -> None:
+        """Put its files beside it."""
+        files = 0
+        while (member := self._next()) is not None:
+            files += 1
+            if files > MAX_FILES:
+                raise self._holds(f"more than {MAX_FILES} files")
+            self._left_bytes -= member.size
+            if self._left_bytes < 0:
+                raise self._holds(f"more than {MAX_TOTAL_BYTES >> 20} MiB when unpacked")
+            self._extract(member)
+        if len(self._stream.read(MAX_REST_BYTES + 1)) > MAX_REST_BYTES:
+            raise self._holds("more after its end")
+
+    def _next(self) -> tarfile.TarInfo | None:
+        """The header of the next file; None at the end."""
+        member = self._header()
+        if member is None:
+            return None
+        if member.type == tarfile.XHDTYPE:
+            told = self._read(member.size) if 0 <= member.size <= MAX_PAX_BYTES else b" path="
+            self._read(-member.size % _BLOCK_BYTES)
+            member = self._header() if b" path=" not in told and b" size=" not in told else member
+        plain = member is not None and member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
+        if member is None or not plain or member.size < 0 or not _PLAIN_NAME.fullmatch(member.name):
+            name = member.name if member is not None else "a header of no file"
+            raise self._holds(f"{name!r}, which is no plain file")
+        return member
+
+    def _header(self) -> tarfile.TarInfo | None:
+        block = self._read(_BLOCK_BYTES)
+        if not any(block):
+            return None
+        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+
+    def _extract(self, member: tarfile.TarInfo) -> None:
+        target = self._path.parent / member.name
+        # O_EXCL: neither over another file nor through a link.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(target, flags, 0o644), "wb") as file:
+            left_bytes = member.size
+            while left_bytes:
+                chunk = self._read(min(left_bytes, _CHUNK_BYTES))
+                file.write(chunk)
+                left_bytes -= len(chunk)
+        self._read(-member.size % _BLOCK_BYTES)
+
+    def _read(self, size_bytes: int) -> bytes:
+        data = self._stream.read(size_bytes)
+        if len(data) < size_bytes:
+            raise UnpackError(f"{self._path.name} cannot be unpacked: it ends too early")
+        return data
+
+    def _holds(self, what: str) -> UnpackError:
+        return UnpackError(f"{self._path.name} holds {what}")
 
 
 def unpack_all(run_folder: Path) -> dict[str, str]:

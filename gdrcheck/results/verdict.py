@@ -10,6 +10,7 @@ from gdrcheck.results.cases import FLEET, CaseResult
 
 EXTRA_PREFIX = "extra:"
 NOTHING_MEASURED = "nothing was measured"
+PASSED = Outcome.PASSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,12 @@ def judge(cases: Sequence[CaseResult]) -> Judged:
     Nothing measured at all is INCOMPLETE. Results of other tools can fail a run, but they are
     no measurement of ours.
     """
-    failed = sum(case.fails for case in cases)
+    others = [case for case in cases if case.outcome is not PASSED]
+    failed = sum(case.fails for case in others)
     reasons = []
     if failed:
         reasons.append(f"{_cases(failed)} failed")
-    if unmeasured := sum(case.unmeasured for case in cases):
+    if unmeasured := sum(case.unmeasured for case in others):
         reasons.append(f"{_cases(unmeasured)} could not be measured")
     measured = any(_is_measurement(case) for case in cases)
     if not measured:

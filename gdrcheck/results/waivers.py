@@ -7,16 +7,17 @@ of the case's name: ``node1/*``, or ``node1, gdrdrv`` for ``module_loaded[node1,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from gdrcheck.findings.model import Finding, Severity
 from gdrcheck.outcome import Outcome
 from gdrcheck.profile import Waiver
 from gdrcheck.results.cases import CaseResult
-from gdrcheck.results.pairs import ends_of
 from gdrcheck.run import RunSpec
 
 SEPARATOR = ", "
+FAILED = Outcome.FAILED
 
 
 def apply(spec: RunSpec, cases: Iterable[CaseResult]) -> list[CaseResult]:
@@ -27,11 +28,13 @@ def apply(spec: RunSpec, cases: Iterable[CaseResult]) -> list[CaseResult]:
     that code covers the case's own NIC or GPU as well: whoever accepts that a node lacks something
     has not accepted that all that stands on it is left unmeasured.
     """
-    judged = [_failed(spec, case) for case in cases]
+    judged = [_failed(spec, case) if case.outcome is FAILED else case for case in cases]
     excused: dict[str, Finding] = {}
     for case in judged:
-        if case.waived:
+        if case.waivers:
             excused |= {_blocker(finding): finding for finding in case.findings if _fails(finding)}
+    if not excused:
+        return judged
     for case in judged:
         if case.fails:
             for finding in case.findings:
@@ -49,8 +52,6 @@ def _fails(finding: Finding) -> bool:
 
 
 def _failed(spec: RunSpec, case: CaseResult) -> CaseResult:
-    if case.outcome is not Outcome.FAILED:
-        return case
     applied: list[Waiver] = []
     for finding in filter(_fails, case.findings):
         current = _current(spec, finding)
@@ -58,17 +59,19 @@ def _failed(spec: RunSpec, case: CaseResult) -> CaseResult:
         if match is None:
             return case
         applied.append(match)
-    return case.model_copy(update={"waivers": tuple(dict.fromkeys(applied))})
+    return replace(case, waivers=tuple(dict.fromkeys(applied)))
 
 
 def _current(spec: RunSpec, finding: Finding) -> Sequence[Waiver]:
     """The unexpired waivers of the finding's code, at its node."""
-    if all(node.name != finding.where.node for node in spec.nodes):
+    try:
+        profile = spec.profile_of(finding.where.node)
+    except KeyError:
         return ()
     today = spec.created.date()
     return [
         waiver
-        for waiver in spec.profile_of(finding.where.node).waivers
+        for waiver in profile.waivers
         if waiver.until >= today and waiver.code == finding.code
     ]
 
@@ -102,14 +105,14 @@ def _blocked(spec: RunSpec, case: CaseResult, excused: dict[str, Finding]) -> Ca
         for waiver in _current(spec, finding)
         if any(fnmatchcase(one, waiver.where.partition(SEPARATOR)[0]) for one in places)
     )
-    return case.model_copy(update={"waivers": applied})
+    return replace(case, waivers=applied)
 
 
 def _places(case: CaseResult, node: str) -> set[str]:
     """The NICs and GPUs of ``node`` that the case is about, alone and as a rail; none if it is
     about the node as a whole."""
-    ends = ends_of(case)
-    own = case.where.model_copy(update={"peer": None}).text()
+    ends = case.ends
+    own = case.where.alone
     # Of two GPUs of a node the peer is the other one; else it is a node.
     both = (own, case.where.peer) if case.where.peer else (own,)
     places: set[str] = set()

@@ -14,11 +14,12 @@ from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.profile import Profile
 from gdrcheck.results import events
 from gdrcheck.results.cases import PAIRS, CaseResult
+from gdrcheck.results.claims import refused_claims
 from gdrcheck.results.events import Case, PlanEvent
 from gdrcheck.results.incoming import NodeReport
 from gdrcheck.results.lists import Rendezvous
 from gdrcheck.results.owed_pairs import Owed
-from gdrcheck.results.pairs import ends_of, refused_claims, scheduled
+from gdrcheck.results.pairs import scheduled
 from tests.node.support import facts, profile, run_spec
 
 COLLECT_S = 60
@@ -81,7 +82,7 @@ def test_the_cases_are_those_that_are_owed(name: str, tmp_path: Path) -> None:
     listed = Rendezvous.model_validate_json((tmp_path / "rendezvous.json").read_bytes())
     report = NodeReport("node1", rendezvous=listed)
     results = [CaseResult(suite=PAIRS, outcome=Outcome.PASSED, **_fields(case)) for case in cases]
-    found = {ends: Outcome.PASSED for one in results if (ends := ends_of(one))}
+    found = {ends: Outcome.PASSED for one in results if (ends := one.ends)}
     assert len(found) == len(cases)
     owned = [pair for pair in scheduled(spec) if pair.initiator == "node1"]
     for pair in owned:

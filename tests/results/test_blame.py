@@ -38,7 +38,9 @@ def test_an_end_that_a_role_names_is_suspected_alone_after_one_partner() -> None
     failed = pair(A, B, finding("PAIR-GPU-READ", A, B, evidence=SOURCE))
     (suspect,) = blame.suspects([failed, pair(B, A), pair(B, C)])
     assert suspect.place == (A,)
-    assert suspect.reason == "PAIR-GPU-READ with b is of this end"
+    assert suspect.reason == (
+        "PAIR-GPU-READ with 1 partner: the fault is at this end, not at theirs; partners: b"
+    )
     assert suspect.cases == (failed.id,)
 
 
@@ -87,7 +89,20 @@ def test_what_a_named_end_spoils_does_not_accuse_its_partners() -> None:
     ]
     (suspect,) = blame.suspects(cases)
     assert suspect.place == (A,)
-    assert suspect.reason == "PAIR-GPU-READ with b, c is of this end"
+    assert suspect.reason == (
+        "PAIR-GPU-READ with 2 partners: the fault is at this end, not at theirs; partners: b, c"
+    )
+
+
+def test_a_rail_that_fails_with_several_says_with_what_code() -> None:
+    low = "PAIR-BANDWIDTH-LOW"
+    cases = [pair(A, B, finding(low, A, B)), pair(A, C, finding(low, C, A)), pair(B, C)]
+    (suspect,) = blame.suspects(cases)
+    assert suspect.place == (A,)
+    assert suspect.reason == (
+        "PAIR-BANDWIDTH-LOW with 2 partners that pass with others: the fault is at this end; "
+        f"partners: {B}, {C}"
+    )
 
 
 def test_a_warning_accuses_nobody_and_leaves_its_pair_a_witness() -> None:

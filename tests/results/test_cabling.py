@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from junitparser import Properties
 
 from gdrcheck.facts import Facts, Neighbour, Unreadable
 from gdrcheck.outcome import InputError, Verdict
@@ -66,8 +65,8 @@ def test_rails_at_one_leaf_pass_and_show_it(tmp_path: Path) -> None:
     found = merged(tmp_path, soft("node1", at("a"), at("b")), soft("node2", at("a"), at("b")))
     assert found.verdict is Verdict.PASS
     assert found.result("cabling[soft]") is None
-    shown = {one.name: one.value for one in found.cases["cabling[soft]"].child(Properties)}
-    assert shown["leaves"] == (
+    shown = {one.name: one.value for one in found.suites["fleet"].properties()}
+    assert shown["cabling[soft]: leaves"] == (
         "a: rail 0 of node1/rxe0, rail 0 of node2/rxe0; "
         "b: rail 1 of node1/rxe1, rail 1 of node2/rxe1"
     )

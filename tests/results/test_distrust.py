@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from gdrcheck.findings.model import Finding, Severity, Where
 from gdrcheck.outcome import Outcome, Verdict
 from gdrcheck.pairing.messages import ClockOffset, NodeState, RailInfo
 from gdrcheck.pairing.rendezvous import RendezvousResult
-from gdrcheck.results import events, incoming
+from gdrcheck.results import events, incoming, owed, told
 from gdrcheck.results.console import text
 from gdrcheck.results.events import Case, EndEvent, PlanEvent, StartEvent
 from gdrcheck.results.incoming import read_node
@@ -57,6 +58,46 @@ def test_a_node_whose_cases_are_as_bad_as_it_says(tmp_path: Path) -> None:
     assert merged.result("every_node_reported[node1]") is None
 
 
+@pytest.mark.parametrize("outcome", ["skipped", "not judged"])
+def test_a_promised_device_that_was_not_judged_is_no_pass(tmp_path: Path, outcome: str) -> None:
+    one, _two = two_nodes(tmp_path)
+    path = one.directory / "events.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["event"] == "end" and line["id"] == "port_active[node1/rxe0]":
+            line |= {"outcome": outcome, "message": "no"}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    merged = Merged(tmp_path)
+    expected = f"port_active[node1/rxe0] is {outcome}, but the profile promises the device"
+    assert expected in trouble(merged, "node1")
+
+
+def test_a_case_that_passed_in_spite_of_its_finding_is_no_pass(tmp_path: Path) -> None:
+    one, _two = two_nodes(tmp_path)
+    one.case("odd[node1/rxe0]", Outcome.PASSED, findings=[port_down()])
+    merged = Merged(tmp_path)
+    assert "odd[node1/rxe0] is passed, with finding PORT" in trouble(merged, "node1")
+
+
+def test_a_failure_is_not_excused_by_a_warning_that_no_node_can_give(tmp_path: Path) -> None:
+    one, _two = two_nodes(tmp_path)
+    finding = port_down().model_copy(update={"code": "HOST-DRIFT", "severity": Severity.WARN})
+    one.case("odd[node1/rxe0]", Outcome.FAILED, findings=[finding])
+    merged = Merged(tmp_path)
+    assert "odd[node1/rxe0] has the code HOST-DRIFT, as no node can" in trouble(merged, "node1")
+
+
+def test_what_is_never_left_out_is_owed_of_a_device() -> None:
+    kinds = {
+        name: kind
+        for names_of in owed.NODE_PHASE.values()
+        for kind, names in names_of.items()
+        for name in names.split()
+    }
+    of_devices = {owed.GPU, owed.RAIL, owed.RAIL_BY_HOST}
+    assert {kinds[name] for name in owed.NEVER_LEFT_OUT} == of_devices
+
+
 def test_a_node_that_ended_early_did_not_report(tmp_path: Path) -> None:
     one, _two = two_nodes(tmp_path)
     one.done("stopped by SIGTERM", 2)
@@ -92,7 +133,7 @@ def test_whatever_reading_a_node_raises_costs_only_that_node(
             raise OverflowError("a date too far")
         return events.parse(path.read_bytes())
 
-    monkeypatch.setattr(incoming.events, "read", broken)
+    monkeypatch.setattr(events, "read", broken)
     merged = Merged(tmp_path)
     assert "OverflowError: a date too far" in trouble(merged, "node2")
     assert merged.result("every_node_reported[node1]") is None
@@ -306,3 +347,16 @@ def test_a_node_cannot_write_on_the_screen_or_forge_a_line(tmp_path: Path) -> No
     ]
     assert "observed: x\\n\\x1b[2J" in merged.cases["evil[node1]"].result[0].text
     assert "\\n\\x1b[2J" in screen
+
+
+def test_more_cases_of_its_own_than_any_machine_has_are_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "MAX_OWN_CASES", 200)
+    one, _two = two_nodes(tmp_path)
+    for number in range(201):
+        one.case(f"made_up[node1/rxe{number}]")
+    merged = Merged(tmp_path)
+    assert "cases of the node alone; more than 200 are not believed" in trouble(merged, "node1")
+    assert "made_up[node1/rxe200]" not in merged.cases
+    assert "results_readable[node2]" not in merged.cases

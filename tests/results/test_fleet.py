@@ -73,7 +73,7 @@ def test_nothing_measured_is_not_a_pass(tmp_path: Path) -> None:
     fill(tmp_path, Outcome.NOT_JUDGED)
     merged = Merged(tmp_path)
     assert merged.verdict is Verdict.INCOMPLETE
-    assert merged.summary.reasons == ("nothing was measured",)
+    assert merged.summary.reasons[-1] == "nothing was measured"
 
 
 def test_profile_that_promises_too_little(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from gdrcheck.cli import main
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import InputError, Verdict
+from gdrcheck.results import folder
 from gdrcheck.results.merge import merge
 from gdrcheck.results.states import SeenState, SeenStates
 from tests.node.support import run_spec
@@ -186,3 +187,14 @@ def test_wrong_keys_of_a_run_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert refusal(tmp_path, capsys).startswith(
         "run.json has keys that are missing, unknown or wrong: x\\ny; "
     )
+
+
+def test_two_merges_of_a_folder_are_not_done_at_once(tmp_path: Path) -> None:
+    with (
+        folder.alone(tmp_path),
+        pytest.raises(InputError, match="another process is merging it"),
+        folder.alone(tmp_path),
+    ):
+        pytest.fail("both had the folder")
+    with folder.alone(tmp_path):
+        pass
