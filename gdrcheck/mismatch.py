@@ -31,6 +31,11 @@ class Mismatch(BaseModel):
     got_hex: str
     looks_like: LooksLike
 
+    @property
+    def origin(self) -> str:
+        """``looks_like`` as a sentence has it."""
+        return "nothing known" if self.looks_like == "other" else self.looks_like
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

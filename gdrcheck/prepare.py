@@ -18,7 +18,8 @@ from gdrcheck.inventory import Judged, judge
 from gdrcheck.inventory_files import Inventory
 from gdrcheck.node.clock import overall_s
 from gdrcheck.outcome import InputError
-from gdrcheck.pairing.plan import planned_s
+from gdrcheck.pairing.plan import planned_s, recorded_bytes
+from gdrcheck.results.events import MAX_FILE_BYTES
 from gdrcheck.results.folder import IB_LINKS_FILE
 from gdrcheck.results.pairs import scheduled
 from gdrcheck.run import RunSpec, new_run_id
@@ -93,6 +94,7 @@ def prepare(
     """
     judged = judge(inventory, playbook_folder, now.date())
     run = _run(inventory, judged, now)
+    _refuse_too_many_rounds(run)
     results = (playbook_folder / (results_folder or judged.run_variables.results_dir)).absolute()
     folder = results / run.run_id
     try:
@@ -135,6 +137,28 @@ def _run(inventory: Inventory, judged: Judged, now: datetime) -> RunSpec:
         )
     except ValidationError as error:
         raise InputError(*(f"inventory: {one['msg']}" for one in error.errors())) from error
+
+
+def _refuse_too_many_rounds(run: RunSpec) -> None:
+    """Before hours of measuring that a deadline would end, or whose results no merge would read."""
+    problems = []
+    start = f"gdrcheck_rounds: {run.rounds}:"
+    if (planned := planned_s(run)) > run.waits.phase_s:
+        problems.append(
+            f"{start} they are planned to take {planned:.0f} s, and the deadline of the pairs is "
+            f"{run.waits.phase_s:.0f} s; set fewer, or phase_s in gdrcheck_deadlines to twice that"
+        )
+    written = recorded_bytes(run)
+    most = max(written, key=lambda name: written[name], default="")
+    if most and written[most] > MAX_FILE_BYTES:
+        pairs = sum(pair.initiator == most for pair in scheduled(run))
+        problems.append(
+            f"{start} the results of {most}, which would measure {pairs} pairs, come to about "
+            f"{written[most] >> 20} MiB, and a merge reads {MAX_FILE_BYTES >> 20} MiB of a node; "
+            f"set gdrcheck_rounds to {pairs * MAX_FILE_BYTES // written[most]} or less"
+        )
+    if problems:
+        raise InputError(*problems)
 
 
 def _options(judged: Judged, playbook_folder: Path) -> dict[str, object]:

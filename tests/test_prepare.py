@@ -60,6 +60,30 @@ def test_run_folder_holds_the_document_and_a_secret(
     assert spec.limited_to is None
 
 
+def test_rounds_beyond_the_deadline_or_beyond_what_a_merge_reads_are_refused(
+    request_data: dict[str, Any], tmp_path: Path
+) -> None:
+    names = [f"node{number}" for number in range(300)]
+    (tmp_path / "inventory/profiles/lab.yml").write_text(
+        "gpus: {count: 8, model: NVIDIA H200}\nrails: {count: 8, nics: [{name: 'mlx5_*'}]}\n"
+    )
+    request_data |= {
+        "groups": {"all": names, "gpu": names},
+        "play_hosts": names,
+        "hostvars": {name: {"gdrcheck_profile": "lab", "gdrcheck_rounds": "all"} for name in names},
+    }
+    with pytest.raises(InputError) as refused:
+        prepared(request_data, tmp_path)
+    time, size = refused.value.problems
+    assert re.match(r"gdrcheck_rounds: all: they are planned to take \d+ s, and the deadline", time)
+    assert size.startswith("gdrcheck_rounds: all: the results of node0, which would measure 299")
+    assert not (tmp_path / "results").exists()
+    most = int(size.split("set gdrcheck_rounds to ")[1].split()[0])
+    for own in request_data["hostvars"].values():
+        own |= {"gdrcheck_rounds": most, "gdrcheck_deadlines": {"phase_s": 36000}}
+    assert prepared(request_data, tmp_path).pairs_s > 1800
+
+
 def test_secret_is_random_and_for_its_owner_only(
     request_data: dict[str, Any], tmp_path: Path
 ) -> None:

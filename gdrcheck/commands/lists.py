@@ -19,7 +19,8 @@ def run(args: argparse.Namespace) -> int:
     nothing on purpose.
     """
     if not args.run.is_dir():
-        raise InputError(f"{args.run}: no such folder; expected a folder of results")
+        what = "a file, and a baseline has no lists" if args.run.exists() else "no such folder"
+        raise InputError(f"{args.run}: {what}; expected a folder of results, results/RUN-ID")
     side = compare_side.read(args.run)
     if side.summary.check_mode:
         raise InputError(f"{args.run}: check mode, nothing was measured: no node is good or bad")

@@ -95,7 +95,7 @@ class End(ABC):
                 return (
                     f"{self.name}: of the {end - start} bytes {where} the message of "
                     f"{piece.length_bytes}, {wrong.bad_bytes} changed, the first of them is number "
-                    f"{wrong.first_bad_offset}; it looks like {wrong.looks_like}"
+                    f"{wrong.first_bad_offset}; it looks like {wrong.origin}"
                 )
         return None
 

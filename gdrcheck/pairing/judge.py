@@ -77,10 +77,10 @@ def completion_finding(
 
 
 def mismatch_text(wrong: Mismatch) -> str:
-    """``0f (first wrong byte at offset 4095, 1 wrong, looks like other)``."""
+    """``0f (first wrong byte at offset 4095, 1 wrong, looks like nothing known)``."""
     return (
         f"{wrong.got_hex} (first wrong byte at offset {wrong.first_bad_offset}, "
-        f"{wrong.bad_bytes} wrong, looks like {wrong.looks_like})"
+        f"{wrong.bad_bytes} wrong, looks like {wrong.origin})"
     )
 
 

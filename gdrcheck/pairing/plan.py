@@ -5,9 +5,10 @@ Measurements are bounded by time, not by deadlines: ``time_scale`` makes none of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 from gdrcheck.pairing.items import Item, exchanges, items
 from gdrcheck.pairing.reports import StagedPlan, TimedPlan
@@ -16,6 +17,8 @@ from gdrcheck.pairing.tools import PerftestPlan
 from gdrcheck.profile import Profile
 from gdrcheck.run import RunSpec
 from gdrcheck.transfer import DIRECTIONS, MODES, OPERATIONS, Direction, Mode, Operation
+
+T = TypeVar("T")
 
 KIB, MIB = 1 << 10, 1 << 20
 # Around the borders at which implementations differ: words, what may travel inside a work request,
@@ -146,6 +149,9 @@ STAGED_S = 0.15
 PERFTEST_S = 0.7  # start, connect, warm up, and its own measurement
 RDMA_CM_S = 0.5  # a connection, with its child started once a rail
 
+# Of a case that passed: its records as planned, started and ended.
+BYTES_OF_CASE = 1000
+
 SECONDS_OF_CASE = {
     "pingpong": EXCHANGE_S,
     "pingpong_far": FAR_S,
@@ -165,19 +171,48 @@ SIDE_BY_SIDE = frozenset({"pingpong", "bandwidth_all_rails"})
 
 def planned_s(run: RunSpec) -> float:
     """About how long all rounds of a run take: in each the pair that takes longest counts."""
+    seconds = _by_profiles(run, _promised_s)
     return sum(
-        max((_promised_s(run, pair) for pair in one_round), default=0)
+        max((seconds(pair) for pair in one_round), default=0)
         for one_round in rounds(run.nodes, run.rounds)
     )
 
 
-def _promised_s(run: RunSpec, pair: Pair) -> float:
-    one, other = run.profile_of(pair.initiator), run.profile_of(pair.responder)
+def _by_profiles(run: RunSpec, told: Callable[[Profile, Profile], T]) -> Callable[[Pair], T]:
+    """``told`` of a pair's two profiles, asked once for each two of them: pairs can be many."""
+    known: dict[tuple[str, str], T] = {}
+
+    def of(pair: Pair) -> T:
+        names = run.node(pair.initiator).profile, run.node(pair.responder).profile
+        if names not in known:
+            known[names] = told(run.profiles[names[0]], run.profiles[names[1]])
+        return known[names]
+
+    return of
+
+
+def _promised_s(one: Profile, other: Profile) -> float:
     if one.rails is None or other.rails is None or "none" in (one.pairs, other.pairs):
         return 0
     rails = min(one.rails.count, other.rails.count)
     gpus = min(profile.gpus.count if profile.gpus else 0 for profile in (one, other))
     return pair_s(one, other, rails, min(rails, gpus))
+
+
+def recorded_bytes(run: RunSpec) -> dict[str, int]:
+    """About how much each node writes of the pairs that it initiates, where nothing fails."""
+    cases = _by_profiles(run, _cases)
+    written: Counter[str] = Counter()
+    for pair in (pair for one_round in rounds(run.nodes, run.rounds) for pair in one_round):
+        written[pair.initiator] += BYTES_OF_CASE * cases(pair)
+    return dict(written)
+
+
+def _cases(one: Profile, other: Profile) -> int:
+    if one.rails is None or other.rails is None or "none" in (one.pairs, other.pairs):
+        return 0
+    owed = items(one, other, gpus=bool(one.gpus and other.gpus))
+    return min(one.rails.count, other.rails.count) * sum(len(item.directions) for item in owed)
 
 
 def pair_s(one: Profile, other: Profile, rails: int, gpu_rails: int) -> float:

@@ -15,6 +15,7 @@ from gdrcheck.outcome import InputError
 from gdrcheck.results import data as run_data
 from gdrcheck.results.data import Data
 from gdrcheck.results.files import read_limited, read_start, write_atomic
+from gdrcheck.results.folder import RUN_FILE
 from gdrcheck.results.summary import Summary
 
 SUMMARY_FILE = "summary.json"
@@ -68,6 +69,8 @@ def save(baseline: Baseline, path: Path) -> None:
             raise InputError(
                 f"{path}: is there already and is no baseline; remove it, or give another name"
             )
+        if not path.parent.is_dir():
+            raise InputError(f"{path.parent}: no such folder; make it first")
         write_atomic(path, gzip.compress(text, LEVEL, mtime=0))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
@@ -87,6 +90,8 @@ def _may_replace(path: Path) -> bool:
 
 def _unpacked(packed: bytes, path: Path) -> bytes:
     """The text in ``packed``. InputError when it is none, cut off, or grows as no text does."""
+    if not packed:
+        raise InputError(f"{path}: is empty; {EXPECTED}")
     unpacker = zlib.decompressobj(GZIP)
     text = bytearray()
     try:
@@ -118,6 +123,10 @@ def _summary(folder: Path) -> Summary:
     try:
         return Summary.model_validate_json(read_limited(path, MAX_SUMMARY_BYTES))
     except FileNotFoundError as error:
+        if (folder / RUN_FILE).is_file():
+            raise InputError(
+                f"{folder}: was not merged (no {SUMMARY_FILE}); run: gdrcheck merge {folder}"
+            ) from error
         raise InputError(f"{folder}: holds no {SUMMARY_FILE}; {EXPECTED}") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error

@@ -70,6 +70,8 @@ def write(folder: Path, files: Mapping[str, str]) -> tuple[Path, ...]:
     """Write ``files`` into ``folder``, none of them executable; returns their paths. InputError if
     one cannot be written, or is there already and not from here, which ``drain.sh`` tells.
     """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; --out takes a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         there = [name for name in files if os.path.lexists(folder / name)]

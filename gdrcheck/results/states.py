@@ -27,6 +27,8 @@ class SeenState(BaseModel):
 
     def no_result(self) -> str:
         """``no result: unreachable: ssh timed out``: for a node that sent nothing."""
+        if self.state == "ok":
+            return "no result, although its container ended"
         text = self.text()
         return text if self.state == "no result" else f"no result: {text}"
 

@@ -57,7 +57,7 @@ def told(mismatch: Mismatch | None) -> str:
         return "every byte is right"
     return (
         f"{mismatch.bad_bytes} wrong bytes, the first at offset {mismatch.first_bad_offset}, "
-        f"they look like {mismatch.looks_like}"
+        f"they look like {mismatch.origin}"
     )
 
 

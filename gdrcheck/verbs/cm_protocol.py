@@ -128,7 +128,7 @@ def _verdict(found: Mismatch | None, who: str) -> str:
     return (
         f"{who}: {found.bad_bytes} bytes wrong, the first at {found.first_bad_offset} "
         f"(expected {found.expected_hex}, got {found.got_hex} from {found.excerpt_offset} on, "
-        f"looks like {found.looks_like})"
+        f"looks like {found.origin})"
     )
 
 

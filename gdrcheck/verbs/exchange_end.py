@@ -260,5 +260,5 @@ def _said(wrong: Mismatch | None) -> str:
         return "every byte right"
     return (
         f"{wrong.bad_bytes} bytes wrong, the first at offset {wrong.first_bad_offset}, looking "
-        f"like {wrong.looks_like}"
+        f"like {wrong.origin}"
     )

@@ -113,7 +113,7 @@ def test_data_of_other_nodes_is_refused(old: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "is cut off"),
+        (b"", "is empty"),
         (b"hello", "is no baseline"),
         (gzip.compress(b"{}"), "summary: Field required"),
         (gzip.compress(b"{}")[:-3], "is cut off"),
@@ -180,4 +180,13 @@ def test_a_baseline_that_cannot_be_written_is_one_error(
     old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["baseline", str(old), str(tmp_path / "none" / "file")]) == 2
-    assert "cannot be written: No such file or directory" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"{tmp_path / 'none'}: no such folder; make it first\n"
+
+
+def test_a_run_that_was_not_merged_says_what_to_do(
+    old: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (old / "run.json").write_text("{}")
+    (old / "summary.json").unlink()
+    assert main(["compare", str(old), str(old)]) == 2
+    assert f"run: gdrcheck merge {old}\n" in capsys.readouterr().err

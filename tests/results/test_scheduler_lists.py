@@ -398,3 +398,6 @@ def test_a_run_that_measured_nothing_has_no_lists(
 def test_no_folder_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lists", str(tmp_path / "none")]) == 2
     assert "no such folder" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["lists", str(tmp_path / "file")]) == 2
+    assert "a file, and a baseline has no lists" in capsys.readouterr().err
