@@ -64,7 +64,14 @@ def test_any_range_of_whole_pages_can_be_exported(pointer: int, offset: int, len
 
 @pytest.mark.parametrize(
     ("offset", "length"),
-    [(512, PAGE), (0, 512), (0, 0), (0, 4 * MIB + PAGE), (-PAGE, PAGE), (4 * MIB - PAGE, 2 * PAGE)],
+    [
+        (512, PAGE),
+        (0, 512),
+        (0, 0),
+        (0, 4 * MIB + PAGE),
+        (-PAGE, 2 * PAGE),
+        (4 * MIB - PAGE, 2 * PAGE),
+    ],
 )
 def test_other_ranges_are_invalid(pointer: int, offset: int, length: int) -> None:
     assert export(pointer + offset, length)[0] == 1

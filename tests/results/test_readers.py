@@ -20,6 +20,7 @@ from gdrcheck.results.readers import Task
 from tests.node.support import RUN_ID
 from tests.results.trees import NodeTree
 
+PIPE_BYTES = 64 << 10
 # More than a pipe holds, so that a reader whose work nobody takes has to wait.
 LONG = "x" * 15_000
 FILES = ("junit.xml", "summary.json", "data.json.gz")
@@ -27,8 +28,9 @@ FILES = ("junit.xml", "summary.json", "data.json.gz")
 
 @pytest.fixture(autouse=True)
 def two_readers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Any number of nodes is worth processes; none of them is left in the end."""
+    """Any number of nodes is worth processes, and pipes are short; none is left in the end."""
     monkeypatch.setattr(readers, "MAX_ALONE", 0)
+    monkeypatch.setattr(readers, "PIPE_BYTES", PIPE_BYTES)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     yield
     assert active_children() == []
