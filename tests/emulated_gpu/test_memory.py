@@ -67,9 +67,11 @@ def test_a_device_address_is_no_host_address() -> None:
 
 def test_memory_ends_where_the_file_says() -> None:
     free, total = result(driver.cuMemGetInfo)
-    assert (free, total) == (64 * MIB, 64 * MIB)
+    # Tests that ran before in this process may hold a block.
+    assert total == 64 * MIB
+    assert total - free <= 4 * MIB
     pointer = result(driver.cuMemAlloc, 40 * MIB)
-    assert result(driver.cuMemGetInfo) == (24 * MIB, 64 * MIB)
+    assert result(driver.cuMemGetInfo) == (free - 40 * MIB, total)
     assert status(driver.cuMemAlloc, 25 * MIB) == 2
     result(driver.cuMemFree, pointer)
     assert result(driver.cuMemGetInfo) == (free, total)
