@@ -1,8 +1,9 @@
 """Made-up results of a run, as its nodes would have left them: any number of nodes with eight GPUs
 and eight NICs each, every case that they owe, numbers that scatter, and some nodes that are bad.
 
-python -m benchmarks.made_up FOLDER [--nodes 100] [--rounds 4]
+python -m benchmarks.made_up FOLDER [--nodes 100] [--rounds 4] [--wide]
 
+``--wide``: pairs as nodes tell of them in a wide run, by records of whole pairs.
 Folder for folder the same for the same arguments, so that two versions can be compared on it.
 """
 
@@ -24,6 +25,7 @@ from benchmarks.made_up_cases import (
     node_phase,
     pair_phase,
 )
+from benchmarks.made_up_wide import wide_pair_phase
 from gdrcheck.pairing.messages import NodeState, RailInfo
 from gdrcheck.pairing.rendezvous import RendezvousResult
 from gdrcheck.pairing.schedule import Pair
@@ -54,8 +56,12 @@ def run_of(names: Sequence[str], rounds: int | Literal["all"]) -> RunSpec:
     return spec.model_copy(update={"nodes": nodes, "rounds": rounds})
 
 
-def write(folder: Path, count: int, rounds: int | Literal["all"] = 4) -> RunSpec:
+def write(
+    folder: Path, count: int, rounds: int | Literal["all"] = 4, *, wide: bool = False
+) -> RunSpec:
     """Write a results folder of ``count`` nodes. FileExistsError if ``folder`` has nodes already.
+
+    ``wide``: pairs are told of by records of whole pairs.
 
     It holds what a merge reads: run.json, states.json and nodes/<node>/.
     """
@@ -81,7 +87,7 @@ def write(folder: Path, count: int, rounds: int | Literal["all"] = 4) -> RunSpec
         lines = [
             line("run", event="run", **_run_record(spec, name)),
             *node_phase(name, owed, sick.get(name)),
-            *pair_phase(spec, pairs[name], sick),
+            *(wide_pair_phase if wide else pair_phase)(spec, pairs[name], sick),
         ]
         died = sick.get(name) == "died"
         (directory / "events.jsonl").write_text("".join(lines[: len(lines) // 2 if died else None]))
@@ -148,8 +154,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--rounds", type=rounds_of, default=4)
+    parser.add_argument("--wide", action="store_true")
     options = parser.parse_args()
-    write(options.folder, options.nodes, options.rounds)
+    write(options.folder, options.nodes, options.rounds, wide=options.wide)
     size_bytes = sum(path.stat().st_size for path in options.folder.rglob("*") if path.is_file())
     print(f"{options.nodes} nodes, rounds {options.rounds}: {size_bytes / 1e6:.0f} MB")
     return 0

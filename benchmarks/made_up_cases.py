@@ -46,6 +46,8 @@ class Ended:
     blocked_by: str | None = None
 
 
+# What became of it, how long it took, and its properties.
+End = tuple[Ended, float, Json]
 PASSED = Ended()
 
 
@@ -141,11 +143,19 @@ def _blocked_by_port(node: str) -> Ended:
 
 def pair_phase(spec: RunSpec, pairs: Sequence[Pair], sick: Mapping[str, Sickness]) -> Iterator[str]:
     """All that an initiator tells of its pairs; nothing of those with unreachable nodes."""
-    planned: list[Planned] = []
-    ends: list[str] = []
+    told = list(pairs_told(spec, pairs, sick))
+    yield from _plan("pair", [planned for _, cases in told for planned, _ in cases])
+    yield from (_end("pair", planned[0], *end) for _, cases in told for planned, end in cases)
+
+
+def pairs_told(
+    spec: RunSpec, pairs: Sequence[Pair], sick: Mapping[str, Sickness]
+) -> Iterator[tuple[Pair, list[tuple[Planned, End]]]]:
+    """Each pair that is measured, and what became of its cases."""
     for pair in pairs:
         if "unreachable" in (sick.get(pair.initiator), sick.get(pair.responder)):
             continue
+        cases: list[tuple[Planned, End]] = []
         scatter = random.Random(f"{pair.initiator} {pair.responder}")
         owed = items(spec.profiles["bought"], spec.profiles["bought"], gpus=True)
         for rail in range(many.RAILS):
@@ -154,12 +164,11 @@ def pair_phase(spec: RunSpec, pairs: Sequence[Pair], sick: Mapping[str, Sickness
                     source, sink = pair if direction == "out" else pair[::-1]
                     id_, where = _pair_case(item, source, sink, rail)
                     ended = _pair_ended(item, where, sink, rail, sick)
-                    planned.append((id_, f"pairs.{AREAS.get(item.check, 'speed')}", where))
+                    planned = id_, f"pairs.{AREAS.get(item.check, 'speed')}", where
                     numbers = _numbers(item, where, sick, scatter)
-                    ends.append(_end("pair", id_, ended, round(scatter.uniform(0.1, 0.9), 3),
-                                     {} if ended.blocked_by else numbers))  # fmt: skip
-    yield from _plan("pair", planned)
-    yield from ends
+                    took_s = round(scatter.uniform(0.1, 0.9), 3)
+                    cases.append((planned, (ended, took_s, {} if ended.blocked_by else numbers)))
+        yield pair, cases
 
 
 def _pair_case(item: Item, source: str, sink: str, rail: int) -> tuple[str, Where]:

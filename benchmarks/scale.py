@@ -1,8 +1,10 @@
 """How long a merge takes, verdict and page included, and how much memory: of made-up runs.
 
-python -m benchmarks.scale [--nodes 10 100 1000] [--rounds 4] [--repeat 3] [--folder DIR]
+python -m benchmarks.scale [--nodes 10 100 1000] [--rounds 4] [--wide] [--repeat 3] [--folder DIR]
 
-Bars: 60 s and 1.5 GiB whatever the size, and per node no more than twice the smallest run's time.
+Bars: 60 s and 1.5 GiB whatever the size, and per node no more than twice the smallest run's time;
+per case with ``--wide``, which tells of pairs as nodes do in a wide run: with all rounds a node has
+the more of them the more nodes there are.
 Each size is merged several times: times are the medians, memory is the most. A machine that has
 other work shows longer times than CPU seconds tell: so both are here.
 """
@@ -53,7 +55,7 @@ class Merged:
         sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in self.sizes_bytes.items())
         return (
             f"{self.nodes} nodes, {self.cases} cases: {self.wall_s:.1f} s, CPU {self.cpu_s:.1f} s "
-            f"({self.cpu_s / self.cases * 1e6:.0f} us a case), "
+            f"({self.cpu_s / self.cases * 1e6:.3g} us a case), "
             f"{self.most_bytes / (1 << 20):.0f} MiB ({self.most_bytes / self.cases:.0f} bytes a "
             f"case), {self.verdict}; {sizes}"
         )
@@ -127,7 +129,7 @@ def middle(runs: Sequence[Merged]) -> Merged:
     )
 
 
-def missed(runs: Sequence[Merged]) -> list[str]:
+def missed(runs: Sequence[Merged], *, wide: bool = False) -> list[str]:
     """The bars that these runs, smallest first, miss, in words."""
     found = []
     for run in runs:
@@ -136,17 +138,22 @@ def missed(runs: Sequence[Merged]) -> list[str]:
         if run.most_bytes > BAR_BYTES:
             found.append(f"{run.nodes} nodes took {run.most_bytes >> 20} MiB")
     first, last = runs[0], runs[-1]
-    times = (last.cpu_s / last.nodes) / (first.cpu_s / first.nodes)
+    what, few, many = "node", first.nodes, last.nodes
+    if wide:
+        what, few, many = "case", first.cases, last.cases
+    times = (last.cpu_s / many) / (first.cpu_s / few)
     if times > MOST_TIMES_PER_NODE:
-        found.append(f"a node of {last.nodes} costs {times:.1f} times one of {first.nodes}")
+        found.append(f"a {what} of {last.nodes} costs {times:.1f} times one of {first.nodes}")
     return found
 
 
-def measure(folder: Path, nodes: int, rounds: int | Literal["all"], repeat: int) -> Merged:
+def measure(
+    folder: Path, nodes: int, rounds: int | Literal["all"], repeat: int, *, wide: bool = False
+) -> Merged:
     """Make up a run of ``nodes`` below ``folder``, unless it is there, and merge it so often."""
-    run = folder / f"nodes{nodes}-rounds{rounds}"
+    run = folder / f"nodes{nodes}-rounds{rounds}{'-wide' if wide else ''}"
     if not run.exists():
-        made_up.write(run, nodes, rounds)
+        made_up.write(run, nodes, rounds, wide=wide)
     return middle([merge(run, nodes) for _ in range(repeat)])
 
 
@@ -155,6 +162,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--rounds", type=made_up.rounds_of, default=4)
+    parser.add_argument("--wide", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to make up the runs, and keep them")
     options = parser.parse_args()
@@ -162,9 +170,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         for nodes in sorted(options.nodes):
             folder = options.folder or Path(temporary)
-            runs.append(measure(folder, nodes, options.rounds, options.repeat))
+            runs.append(measure(folder, nodes, options.rounds, options.repeat, wide=options.wide))
             print(runs[-1].text(), flush=True)
-    problems = missed(runs)
+    problems = missed(runs, wide=options.wide)
     for problem in problems:
         print(f"missed: {problem}")
     return int(bool(problems))

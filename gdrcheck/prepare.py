@@ -18,7 +18,7 @@ from gdrcheck.inventory import Judged, judge
 from gdrcheck.inventory_files import Inventory
 from gdrcheck.node.clock import overall_s
 from gdrcheck.outcome import InputError
-from gdrcheck.pairing.plan import planned_s, recorded_bytes
+from gdrcheck.pairing.plan import is_wide, planned_s, wide_bytes
 from gdrcheck.results.events import MAX_FILE_BYTES
 from gdrcheck.results.folder import IB_LINKS_FILE
 from gdrcheck.results.pairs import scheduled
@@ -148,7 +148,7 @@ def _refuse_too_many_rounds(run: RunSpec) -> None:
             f"{start} they are planned to take {planned:.0f} s, and the deadline of the pairs is "
             f"{run.waits.phase_s:.0f} s; set fewer, or phase_s in gdrcheck_deadlines to twice that"
         )
-    written = recorded_bytes(run)
+    written = wide_bytes(run) if is_wide(run) else {}
     most = max(written, key=lambda name: written[name], default="")
     if most and written[most] > MAX_FILE_BYTES:
         pairs = sum(pair.initiator == most for pair in scheduled(run))

@@ -13,6 +13,7 @@ import pytest
 
 from gdrcheck import run
 from gdrcheck.outcome import InputError
+from gdrcheck.pairing import plan
 from gdrcheck.prepare import Prepared, parse_inventory, prepare
 from gdrcheck.results.folder import IB_LINKS_FILE
 from tests.test_ib_links import IBNETDISCOVER
@@ -60,27 +61,55 @@ def test_run_folder_holds_the_document_and_a_secret(
     assert spec.limited_to is None
 
 
-def test_rounds_beyond_the_deadline_or_beyond_what_a_merge_reads_are_refused(
-    request_data: dict[str, Any], tmp_path: Path
-) -> None:
+def of_many_nodes(request_data: dict[str, Any], tmp_path: Path, phase_s: int) -> dict[str, Any]:
+    """``request_data`` of 300 nodes that all meet each other."""
     names = [f"node{number}" for number in range(300)]
     (tmp_path / "inventory/profiles/lab.yml").write_text(
         "gpus: {count: 8, model: NVIDIA H200}\nrails: {count: 8, nics: [{name: 'mlx5_*'}]}\n"
     )
-    request_data |= {
+    own = {
+        "gdrcheck_profile": "lab",
+        "gdrcheck_rounds": "all",
+        "gdrcheck_deadlines": {"phase_s": phase_s},
+    }
+    return request_data | {
         "groups": {"all": names, "gpu": names},
         "play_hosts": names,
-        "hostvars": {name: {"gdrcheck_profile": "lab", "gdrcheck_rounds": "all"} for name in names},
+        "hostvars": dict.fromkeys(names, own),
     }
+
+
+def test_rounds_beyond_the_deadline_are_refused(
+    request_data: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as refused:
+        prepared(of_many_nodes(request_data, tmp_path, 1800), tmp_path)
+    (time,) = refused.value.problems
+    assert re.match(r"gdrcheck_rounds: all: they are planned to take \d+ s, and the deadline", time)
+    assert not (tmp_path / "results").exists()
+
+
+def test_rounds_that_fit_as_records_of_pairs_are_not_refused(
+    request_data: dict[str, Any], tmp_path: Path
+) -> None:
+    answer = prepared(of_many_nodes(request_data, tmp_path, 360_000), tmp_path)
+    spec = run.load(Path(answer.run_dir) / "run.json")
+    assert plan.is_wide(spec)
+    assert not plan.is_wide(spec.model_copy(update={"rounds": 4}))
+    assert answer.pairs_s > 1800
+
+
+def test_rounds_beyond_what_a_merge_reads_are_refused(
+    request_data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "BYTES_OF_WIDE_CASE", 900)
+    request_data = of_many_nodes(request_data, tmp_path, 360_000)
     with pytest.raises(InputError) as refused:
         prepared(request_data, tmp_path)
-    time, size = refused.value.problems
-    assert re.match(r"gdrcheck_rounds: all: they are planned to take \d+ s, and the deadline", time)
+    (size,) = refused.value.problems
     assert size.startswith("gdrcheck_rounds: all: the results of node0, which would measure 299")
-    assert not (tmp_path / "results").exists()
     most = int(size.split("set gdrcheck_rounds to ")[1].split()[0])
-    for own in request_data["hostvars"].values():
-        own |= {"gdrcheck_rounds": most, "gdrcheck_deadlines": {"phase_s": 36000}}
+    request_data["hostvars"]["node0"]["gdrcheck_rounds"] = most
     assert prepared(request_data, tmp_path).pairs_s > 1800
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from checks.conftest import facts_of, spec_of
 from checks.pair.measuring import Measuring
+from checks.pair.one_by_one import run_each
 from gdrcheck import gates, steps
 from gdrcheck.facts import CountersAfter, Nvml, Unreadable
 from gdrcheck.node.local_gpus import local_gpus
@@ -32,32 +33,62 @@ from gdrcheck.rails import Rail
 from gdrcheck.results.files import write_atomic
 from gdrcheck.results.incoming import COUNTERS_FILE, FACTS_FILE, GPUS_FILE, XIDS_FILE
 from gdrcheck.results.pairs import nodes_with_pairs
-from gdrcheck.results.plugin import CHECK_PREFIX, NODE_CASE
+from gdrcheck.results.plugin import CHECK_PREFIX, NODE_CASE, PAIR_JOURNAL
 from gdrcheck.run import RunSpec
 from gdrcheck.xids import XidWatch
 
 MEASURING = pytest.StashKey[Measuring]()
 WALK = pytest.StashKey[PairWalk]()
+SPEC = pytest.StashKey[RunSpec]()
+OWNED = pytest.StashKey[tuple[OwnedPair, ...]]()
+# All that hold a check, in the order of collection.
+MODULES = pytest.StashKey[dict[pytest.Module, None]]()
 
 
 def _rendezvous(config: pytest.Config) -> RendezvousResult:
     return RendezvousResult.load(Path(config.getoption("--gdrcheck-out")) / "rendezvous.json")
 
 
+def _spec(config: pytest.Config) -> RunSpec:
+    if SPEC not in config.stash:
+        config.stash[SPEC] = spec_of(config)
+    return config.stash[SPEC]
+
+
 def _owned(config: pytest.Config) -> tuple[OwnedPair, ...]:
-    return owned_pairs(spec_of(config), config.getoption("--gdrcheck-node"), _rendezvous(config))
+    if OWNED not in config.stash:
+        node = config.getoption("--gdrcheck-node")
+        config.stash[OWNED] = owned_pairs(_spec(config), node, _rendezvous(config))
+    return config.stash[OWNED]
+
+
+def _collected(config: pytest.Config) -> tuple[OwnedPair, ...]:
+    """The pairs to collect cases of: in a wide run the one that is open."""
+    journal = config.stash.get(PAIR_JOURNAL, None)
+    owned = _owned(config)
+    return (
+        owned
+        if journal is None
+        else tuple(pair for pair in owned if pair.peer == journal.responder)
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The cases of one check, of every pair that this node initiates."""
+    """The cases of one check, of every pair that this node initiates and that is due."""
     if "pair_case" not in metafunc.fixturenames:
         return
     config = metafunc.config
     check = metafunc.function.__name__.removeprefix(CHECK_PREFIX)
     node = config.getoption("--gdrcheck-node")
-    cases = pair_cases(spec_of(config), node, _owned(config))
+    cases = pair_cases(_spec(config), node, _collected(config))
     mine = [pytest.param(case, id=case.id) for case in cases if case.item.check == check]
     metafunc.parametrize("pair_case", mine, indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Remember its module: in a wide run it is collected again for each pair."""
+    if (module := item.getparent(pytest.Module)) is not None:
+        item.config.stash.setdefault(MODULES, {})[module] = None
 
 
 def _is_node_case(item: pytest.Item) -> bool:
@@ -80,7 +111,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Walks all rounds, also those in which this node only responds, and owns no case."""
     config = session.config
-    spec, node = spec_of(config), config.getoption("--gdrcheck-node")
+    spec, node = _spec(config), config.getoption("--gdrcheck-node")
     if config.option.collectonly or node not in nodes_with_pairs(spec):
         return (yield)
     if planned := plan_text(spec, node, _owned(config)):
@@ -88,7 +119,10 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
             pass
     with _walk(config, spec, node) as walk:
         config.stash[WALK] = walk
-        config.stash[MEASURING] = Measuring(walk, spec)
+        measuring = config.stash[MEASURING] = Measuring(walk, spec)
+        if PAIR_JOURNAL in config.stash:
+            modules = config.stash.setdefault(MODULES, {})
+            run_each(session, modules, config.stash[PAIR_JOURNAL], measuring, spec, _owned(config))
         result = yield
         walk.finish()
     return result

@@ -37,6 +37,11 @@ class Measuring:
         self._bandwidth: dict[Key, tuple[TimedReport, ...]] = {}
         self._at_once: dict[tuple[int, Mode], Mapping[int, TimedReport]] = {}
 
+    def forget(self) -> None:
+        """Keep nothing of the pairs so far: no later case compares with them."""
+        for kept in (self._latency, self._bandwidth, self._at_once):
+            kept.clear()
+
     def exchange(self, case: PairCase) -> tuple[Cell, Ruling]:
         """What became of the exchange, and what it proves. ProbeError if it was left out."""
         cell = self.walk.correctness(case.pair)[case.rail.rail_id].cells.get(case.cell)

@@ -8,11 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gdrcheck.outcome import Verdict
-from gdrcheck.results import junit, waivers
+from gdrcheck.results import junit, junit_limits, waivers
 from gdrcheck.results.cases import PAIRS, CaseResult
 from gdrcheck.results.files import write_atomic
-from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, Done, read_node
+from gdrcheck.results.incoming import DONE_FILE, JUNIT_FILE, Done, read_node, report_of
+from gdrcheck.results.told import tell
 from gdrcheck.results.verdict import judge
+from gdrcheck.results.wide import WidePairs
+from gdrcheck.results.wide_rails import WideRails
 from gdrcheck.run import RunSpec
 
 LOG = logging.getLogger(__name__)
@@ -29,19 +32,25 @@ def finish(out: Path, spec: RunSpec, node: str, reason: str) -> int:
 
     ``reason`` says why the run of this node ended early, empty when it did not.
     """
-    report = read_node(out, node, spec.run_id, reason or "the supervisor ended without a result")
+    told = tell(out, node, spec.run_id, reason or "the supervisor ended without a result")
+    report = report_of(out, node, told, None)
     cases = waivers.apply(spec, report.cases)
-    judged = judge(cases)
+    wide = WidePairs(spec)
+    if told.pairs is not None:
+        # Whether it may tell of them is for the merge to say.
+        list(wide.add(node, told.pairs, lambda *_: ""))
+    judged = judge(cases, pairs_passed=wide.passed)
     verdict = judged.verdict
     if reason and verdict is Verdict.PASS:
         verdict = Verdict.INCOMPLETE
     emulated = report.run is not None and report.run.emulated
+    suites = {
+        name: [case for case in cases if case.suite == name]
+        for name in (node, PAIRS)
+        if name == node or wide or any(case.suite == name for case in cases)
+    }
     xml = junit.document(
-        {
-            name: [case for case in cases if case.suite == name]
-            for name in (node, PAIRS)
-            if name == node or any(case.suite == name for case in cases)
-        },
+        junit_limits.fit(suites, WideRails(wide)) if wide else suites,
         hosts={node: node},
         properties={
             "run_id": spec.run_id,

@@ -6,19 +6,18 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from gdrcheck.findings.model import Where
 from gdrcheck.node.clock import CaseLimit, Elapsed, Stop
 from gdrcheck.node.excerpt import excerpt
 from gdrcheck.node.process import POLL_S, CheckProcess, describe, pytest_argv
 from gdrcheck.node.record import Record
 from gdrcheck.outcome import Outcome
 from gdrcheck.results.events import ExitEvent, NoteEvent, PlanEvent, StepEvent
+from gdrcheck.results.hung import HUNG, Hung
+from gdrcheck.results.pair_records import PairPlanEvent
 
 LOG = logging.getLogger(__name__)
 # pytest's codes for: all passed, some failed, nothing collected.
@@ -70,20 +69,24 @@ def run_phase(plan: PhasePlan, record: Record, stop: Stop) -> None:
     record.say(f"{plan.phase} phase, only {plan.file}" if plan.file else f"{plan.phase} phase")
     elapsed = Elapsed()
     selection: list[str] | None = None
+    hung: list[Hung] = []
     while True:
-        before = len(record.ledger.ended)
-        ending = _run_process(plan, record, stop, elapsed, selection)
-        victims = record.ledger.running(plan.phase)
-        _end_victims(plan, record, ending, victims)
-        remaining = record.ledger.remaining(plan.phase)
-        stuck = len(record.ledger.ended) == before
-        if ending.reason and not victims and (stuck or not remaining) and not ending.final:
+        before = record.progress
+        ending = _run_process(plan, record, stop, elapsed, selection, hung)
+        victims = record.running(plan.phase)
+        hung += _end_victims(plan, record, ending, victims)
+        remaining, pairs_left = record.remaining(plan.phase), record.pairs_left
+        is_left = bool(remaining or pairs_left)
+        stuck = record.progress == before
+        if ending.reason and not victims and (stuck or not is_left) and not ending.final:
             _phase_error(plan, record, ending)
         if ending.final or stuck:
             for id_ in remaining:
                 record.end(plan.phase, id_, Outcome.ERROR, f"not run: {ending.reason}")
+            if pairs_left:
+                _pairs_error(plan, record, ending, pairs_left)
             return
-        if not remaining and (plan.phase == "node" or not ending.reason):
+        if not is_left and (plan.phase == "node" or not ending.reason):
             return
         LOG.info("%s phase: %d cases remain, starting pytest again", plan.phase, len(remaining))
         selection = remaining
@@ -95,12 +98,17 @@ def _run_process(
     stop: Stop,
     elapsed: Elapsed,
     selection: list[str] | None,
+    hung: list[Hung],
 ) -> _Ending:
     options = [*plan.options, f"--gdrcheck-phase={plan.phase}"]
     if selection is not None:
         path = plan.out / f"select-{plan.phase}.json"
         path.write_text(json.dumps(selection))
         options.append(f"--gdrcheck-select={path}")
+    if hung and record.is_wide:
+        path = plan.out / f"hung-{plan.phase}.json"
+        path.write_bytes(HUNG.dump_json(tuple(hung)))
+        options.append(f"--gdrcheck-hung={path}")
     argv = pytest_argv(plan.checks, plan.phase, options, plan.file)
     log = _log(plan)
     log_offset = log.stat().st_size if log.exists() else 0
@@ -131,7 +139,9 @@ def _watch(
     while True:
         returncode = process.poll()
         for event in record.follow():
-            planned = planned or (isinstance(event, PlanEvent) and event.phase == plan.phase)
+            planned = planned or (
+                isinstance(event, PlanEvent | PairPlanEvent) and event.phase == plan.phase
+            )
             # Steps are not always signs of life: a check could announce them for ever.
             if plan.case_limit.from_step or not isinstance(event, StepEvent):
                 last_sign = time.monotonic()
@@ -153,56 +163,47 @@ def _judge_exit(plan: PhasePlan, record: Record, ending: _Ending) -> _Ending:
     """The reason to give for an exit that nobody forced; empty when there is nothing to explain."""
     code = ending.returncode
     assert code is not None
-    orderly = code in ORDERLY and ending.planned and not record.ledger.remaining(plan.phase)
+    is_left = record.remaining(plan.phase) or record.pairs_left
+    orderly = code in ORDERLY and ending.planned and not is_left
     return ending if orderly else replace(ending, reason=describe(code))
 
 
-def _end_victims(plan: PhasePlan, record: Record, ending: _Ending, victims: list[str]) -> None:
-    """Give the running case its result, and block what needs the device that it hung in."""
+def _end_victims(
+    plan: PhasePlan, record: Record, ending: _Ending, victims: list[str]
+) -> list[Hung]:
+    """Give the running case its result, and block what needs the device that it hung in.
+
+    Returns what cases that are planned later are blocked by.
+    """
+    found = []
     for id_ in victims:
-        step = record.ledger.last_step.get(id_)
-        where = record.ledger.planned[id_][1].where
+        ledger = record.ledger_of(id_)
+        step, started = ledger.last_step.get(id_), ledger.started[id_]
+        where = ledger.planned[id_][1].where
         doing = f", while: {step}" if step else ""
         message = (
             f"{ending.reason} on {where.text()}{doing}\n{excerpt(_log(plan), ending.log_offset)}"
         )
-        record.end(plan.phase, id_, Outcome.ERROR, message, started=record.ledger.started[id_])
+        record.end(plan.phase, id_, Outcome.ERROR, message, started=started)
         if _while_cuda_started(id_, step):
             why = f"which {'hung' if ending.hung else 'died'} while CUDA was started"
-            _block(plan, record, id_, why, _needs_gpu)
+            found.append(Hung(id=id_, why=why, where=where, every_gpu=True))
         elif ending.hung:
-            shares = partial(_shares_device, where)
-            _block(plan, record, id_, "which hung on the same device", shares)
+            found.append(Hung(id=id_, why="which hung on the same device", where=where))
+    for hung in found:
+        _block(plan, record, hung)
+    return found
 
 
 def _while_cuda_started(id_: str, step: str | None) -> bool:
     return id_.startswith(f"{CUDA_STARTS}[") or bool(CUDA_STEPS.match(step or ""))
 
 
-def _block(
-    plan: PhasePlan, record: Record, victim: str, why: str, needs: Callable[[Where], bool]
-) -> None:
-    """Block those of the remaining cases whose place ``needs`` what ``victim`` ended in."""
-    for id_ in record.ledger.remaining(plan.phase):
-        if needs(record.ledger.planned[id_][1].where):
-            message = f"blocked by {victim}, {why}"
-            record.end(plan.phase, id_, Outcome.BLOCKED, message, blocked_by=victim)
-
-
-def _needs_gpu(where: Where) -> bool:
-    return where.gpu is not None
-
-
-def _shares_device(one: Where, other: Where) -> bool:
-    return one.node == other.node and (
-        (one.nic is not None and one.nic == other.nic) or bool(_gpus(one) & _gpus(other))
-    )
-
-
-def _gpus(where: Where) -> set[str]:
-    """The GPU, and the one that it is paired with in its node; a node alone is no GPU."""
-    peer = {where.peer} if where.peer and "/" in where.peer else set()
-    return peer | ({f"{where.node}/{where.gpu}"} if where.gpu else set())
+def _block(plan: PhasePlan, record: Record, hung: Hung) -> None:
+    """Block those of the remaining cases whose place needs what is in doubt."""
+    for id_ in record.remaining(plan.phase):
+        if hung.blocks(record.ledger_of(id_).planned[id_][1].where):
+            record.end(plan.phase, id_, Outcome.BLOCKED, hung.message, blocked_by=hung.id)
 
 
 def _phase_error(plan: PhasePlan, record: Record, ending: _Ending) -> None:
@@ -213,6 +214,14 @@ def _phase_error(plan: PhasePlan, record: Record, ending: _Ending) -> None:
     when = "outside of any case" if ending.planned else "before it planned any case"
     text = f"pytest: {ending.reason} {when}\n{excerpt(_log(plan), ending.log_offset)}"
     record.error(id_, text)
+
+
+def _pairs_error(plan: PhasePlan, record: Record, ending: _Ending, pairs_left: list[str]) -> None:
+    """Say, unless it is said why the phase ended, how many pairs of a wide run it cost."""
+    id_ = f"{plan.phase}_phase_completed[{record.node}]"
+    if id_ not in record.ledger.ended:
+        left, planned = len(pairs_left), len(record.pairs_planned)
+        record.error(id_, f"{ending.reason}: {left} of {planned} pairs were not measured")
 
 
 def _log(plan: PhasePlan) -> Path:

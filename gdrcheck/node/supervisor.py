@@ -35,11 +35,13 @@ from gdrcheck.node.record import Record
 from gdrcheck.node.xids import watching_xids
 from gdrcheck.outcome import GdrcheckError
 from gdrcheck.pairing.items import promises_gpus
+from gdrcheck.pairing.plan import is_wide
 from gdrcheck.probes.addresses import ipv4_addresses
 from gdrcheck.profile import Profile
 from gdrcheck.results.events import RunEvent, clip
 from gdrcheck.results.files import write_atomic
 from gdrcheck.results.incoming import FACTS_FILE, RENDEZVOUS_FILE
+from gdrcheck.results.pair_records import JOURNAL_FILE
 from gdrcheck.results.pairs import nodes_with_pairs
 from gdrcheck.results.plain import one_line
 from gdrcheck.results.told import EVENTS_FILE
@@ -102,7 +104,8 @@ def supervise(
     Whatever happens, each planned case has a result afterwards, and ``done.json`` is there.
     """
     reason = ""
-    with Record(assignment.out / EVENTS_FILE, assignment.node, Elapsed()) as record:
+    journal = assignment.out / JOURNAL_FILE if is_wide(assignment.spec) else None
+    with Record(assignment.out / EVENTS_FILE, assignment.node, Elapsed(), journal) as record:
         try:
             with node_lock(assignment.lock):
                 _phases(assignment, record, stop, meet, collect)

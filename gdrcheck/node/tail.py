@@ -1,10 +1,12 @@
-"""Reading ``events.jsonl`` while another process writes it."""
+"""Reading files of events while another process writes them."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from gdrcheck.results.events import MAX_LINE_BYTES, Event, parse_line
 
@@ -26,19 +28,23 @@ class EventTail:
 
     def read(self) -> list[Event]:
         """The records that were completed since the last call."""
-        events: list[Event] = []
         with self._path.open("rb") as stream:
-            stream.seek(self._offset)
-            while chunk := stream.read(CHUNK_BYTES):
-                self._offset += len(chunk)
-                *lines, self._rest = (self._rest + chunk).split(b"\n")
-                if lines:
-                    self._skipped_bytes = 0
-                events.extend(self._parse(lines))
-                if len(self._rest) > MAX_LINE_BYTES:
-                    # No event is that long: its end will be logged as no event.
-                    self._skipped_bytes += len(self._rest)
-                    self._rest = b""
+            return self.read_from(stream)
+
+    def read_from(self, stream: BinaryIO) -> list[Event]:
+        """The same from ``stream``, which is the file at the path, or was."""
+        events: list[Event] = []
+        stream.seek(self._offset)
+        while chunk := stream.read(CHUNK_BYTES):
+            self._offset += len(chunk)
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if lines:
+                self._skipped_bytes = 0
+            events.extend(self._parse(lines))
+            if len(self._rest) > MAX_LINE_BYTES:
+                # No event is that long: its end will be logged as no event.
+                self._skipped_bytes += len(self._rest)
+                self._rest = b""
         return events
 
     def _parse(self, lines: list[bytes]) -> list[Event]:
@@ -61,3 +67,47 @@ class EventTail:
             self._rest, self._skipped_bytes = b"", 0
             os.truncate(self._path, self._offset)
         return cut
+
+
+class JournalTail:
+    """Follows the journal at ``path``, which is another file for each pair, and between them none.
+    Close it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stream: BinaryIO | None = None
+        self._tail = EventTail(path)
+
+    def read(self) -> Iterator[tuple[bool, list[Event]]]:
+        """The records that were completed since the last call; True with the first of a new file.
+
+        All of a file that came and went between two calls is not seen.
+        """
+        if self._stream is not None:
+            yield False, self._tail.read_from(self._stream)
+        if (newer := self._newer()) is not None:
+            self.close()
+            self._stream, self._tail = newer, EventTail(self._path)
+            yield True, self._tail.read_from(newer)
+
+    def _newer(self) -> BinaryIO | None:
+        try:
+            stream = self._path.open("rb")
+        except FileNotFoundError:
+            return None
+        # As long as the one before is open, no other file can look the same.
+        if self._stream is None or not os.path.sameopenfile(stream.fileno(), self._stream.fileno()):
+            return stream
+        stream.close()
+        return None
+
+    def drop_partial(self) -> int:
+        """See ``EventTail``."""
+        return self._tail.drop_partial()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None

@@ -94,6 +94,16 @@ def _of_pair(run: RunSpec, node: str, pair: OwnedPair) -> Iterator[PairCase]:
                 yield PairCase(pair, rail, item, direction, order)
 
 
+def count_cases(run: RunSpec, node: str, pair: OwnedPair) -> int:
+    """How many cases a pair has that ``node`` initiates."""
+    profiles = run.profile_of(node), run.profile_of(pair.peer)
+    cases = {
+        gpus: sum(len(item.directions) for item in items(*profiles, gpus=gpus))
+        for gpus in {rail.has_gpus for rail in pair.rails}
+    }
+    return sum(cases[rail.has_gpus] for rail in pair.rails)
+
+
 def plan_text(run: RunSpec, node: str, pairs: Sequence[OwnedPair]) -> str:
     """How long each of these pairs is planned to take, in words; empty without any."""
     return ", ".join(

@@ -151,6 +151,11 @@ RDMA_CM_S = 0.5  # a connection, with its child started once a rail
 
 # Of a case that passed: its records as planned, started and ended.
 BYTES_OF_CASE = 1000
+# The same in the record of its pair: a character each for what became of it and what was expected,
+# and the numbers that few cases have; and of the record itself.
+BYTES_OF_WIDE_CASE, BYTES_OF_PAIR = 8, 400
+# Above this a node writes one record a pair: a merge reads no more of one node.
+WIDE_BYTES = 64 * MIB
 
 SECONDS_OF_CASE = {
     "pingpong": EXCHANGE_S,
@@ -199,12 +204,27 @@ def _promised_s(one: Profile, other: Profile) -> float:
     return pair_s(one, other, rails, min(rails, gpus))
 
 
+def is_wide(run: RunSpec) -> bool:
+    """Whether the nodes of a run write one record for each pair, not one for each case."""
+    return max(recorded_bytes(run).values(), default=0) > WIDE_BYTES
+
+
 def recorded_bytes(run: RunSpec) -> dict[str, int]:
-    """About how much each node writes of the pairs that it initiates, where nothing fails."""
-    cases = _by_profiles(run, _cases)
+    """About how much each node writes of the pairs that it initiates, where nothing fails, with
+    records of each case."""
+    return _written(run, lambda cases: BYTES_OF_CASE * cases)
+
+
+def wide_bytes(run: RunSpec) -> dict[str, int]:
+    """The same with one record for each pair."""
+    return _written(run, lambda cases: BYTES_OF_PAIR + BYTES_OF_WIDE_CASE * cases)
+
+
+def _written(run: RunSpec, bytes_of: Callable[[int], int]) -> dict[str, int]:
+    of_pair = _by_profiles(run, lambda one, other: bytes_of(_cases(one, other)))
     written: Counter[str] = Counter()
     for pair in (pair for one_round in rounds(run.nodes, run.rounds) for pair in one_round):
-        written[pair.initiator] += BYTES_OF_CASE * cases(pair)
+        written[pair.initiator] += of_pair(pair)
     return dict(written)
 
 

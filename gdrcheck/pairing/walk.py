@@ -213,6 +213,8 @@ class PairWalk:
                 self._meetings[self._position].end()
             elif self._position in self._served:
                 self._serve(self._position, self._served[self._position])
+            # Nobody may ask for it any more, and there can be a thousand.
+            self._programs.pop(self._position, None)
             self._position += 1
             self._call_ahead()
 

@@ -86,7 +86,12 @@ def unmeasured(summary: Summary) -> list[Unmeasured]:
             reason = f"by {one.blocked_by}" if one.blocked_by else one.reason
             groups[str(one.outcome), reason].append(one)
     return [
-        Unmeasured(outcome, reason, tuple(one.case for one in found[:MAX_EXAMPLES]), _more(found))
+        Unmeasured(
+            outcome,
+            reason,
+            cases := tuple(one.case for one in found[:MAX_EXAMPLES]),
+            sum(one.stands_for for one in found) - len(cases),
+        )
         for (outcome, reason), found in groups.items()
     ]
 

@@ -150,7 +150,7 @@ class _Maker:
         for series in alike.values():
             for layer in self._layouts.layers(series):
                 # The worst has the highest rank, and 0 is none.
-                found = _worst(found, layer.bytes(self._kinds(series)))
+                found = worst(found, layer.bytes(self._kinds(series)))
         return Map(
             rail=self._drawn.rail,
             mode=self._drawn.mode,
@@ -220,7 +220,7 @@ class _Maker:
         return found * rows if alike else found
 
 
-def _worst(one: bytes, other: bytes) -> bytes:
+def worst(one: bytes, other: bytes) -> bytes:
     """The higher byte of each two."""
     if one == other or not any(one):
         return other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_STEPS = 250
@@ -77,6 +77,17 @@ def rounded(column: Sequence[float | None], most_bytes: int) -> Rounded:
     rounded by no more than that takes.
     """
     values = sorted({value for value in column if value is not None})
+    return rounded_by(values, most_bytes, lambda byte_of: bytes(map(byte_of.__getitem__, column)))
+
+
+def rounded_by(
+    values: Sequence[float],
+    most_bytes: int,
+    made: Callable[[Mapping[float | None, int]], bytes],
+) -> Rounded:
+    """The same of a column whose numbers are ``values``, ascending: ``made`` gives its bytes, by
+    the byte of each value; that of None is 0.
+    """
     steps = [Step(value, value) for value in values]
     groups = list(range(len(steps)))
     share = LEAST_SHARE
@@ -87,7 +98,7 @@ def rounded(column: Sequence[float | None], most_bytes: int) -> Rounded:
         value: group + 1 for value, group in zip(values, groups, strict=True)
     }
     byte_of[None] = 0
-    raw = bytes(map(byte_of.__getitem__, column))
+    raw = made(byte_of)
     text = packed(raw)
     while len(text) > most_bytes and len(steps) > 1:
         steps, groups = _joined(steps, share)

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from gdrcheck.findings.show import COMMAND
 from gdrcheck.outcome import InputError
-from gdrcheck.report import causes, facts, matrices, standing, tables
+from gdrcheck.report import causes, facts, matrices, standing, tables, wide_matrices
 from gdrcheck.results import data as data_file
 from gdrcheck.results.compare_side import together
 from gdrcheck.results.console import EMULATED, SOFT_ROCE
@@ -67,7 +67,7 @@ def render(summary: Summary, data: Data) -> str:
         lstrip_blocks=True,
     )
     environment.filters["commands"] = _with_commands
-    found, blobs = matrices.maps(data)
+    found, blobs = (wide_matrices if data.blocks else matrices).maps(data)
     return environment.get_template("page.html.j2").render(
         summary=summary,
         standing=standing.standing(summary, data),

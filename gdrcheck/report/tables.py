@@ -89,6 +89,9 @@ def _row(name: str, values: dict[str, list[str]]) -> VersionRow:
 def charts(data: Data) -> list[Chart]:
     """One for each mode whose bandwidth was measured."""
     modes = dict.fromkeys(one.mode for one in data.series if one.check == "bandwidth" and one.mode)
+    modes |= dict.fromkeys(
+        case.mode for block in data.blocks for case in block.cases if case.check == "bandwidth"
+    )
     return [chart for mode in modes if (chart := _chart(data, mode)) is not None]
 
 
@@ -105,10 +108,45 @@ def _chart(data: Data, mode: str) -> Chart | None:
             elif name[5:].isdigit():
                 rates[int(name[5:])].update(value for value in column if value is not None)
         words |= dict.fromkeys(data.words[one] for one in set(series.limited_by) if one >= 0)
+    if data.blocks:
+        _add_blocks(data, mode, rates, expected, words)
     if not any(rates.values()):
         return None
     limits = (min(expected), max(expected)) if expected else None
     return Chart(mode, tuple(_speeds(rates)), limits, tuple(words)[:5])
+
+
+def _add_blocks(
+    data: Data,
+    mode: str,
+    rates: dict[int, Counter[float]],
+    expected: set[float],
+    words: dict[str, None],
+) -> None:
+    """Add what the blocks of a wide run hold. Sizes of which they tell nothing go: what series have
+    of them is of the bad cases alone.
+    """
+    sizes = set()
+    for block in data.blocks:
+        mine = {
+            number
+            for number, case in enumerate(block.cases)
+            if (case.check, case.mode) == ("bandwidth", mode)
+        }
+        rows = len(block.outcome.numbers())
+        for one in block.numbers:
+            if one.case in mine and one.name[5:].isdigit():
+                sizes.add(size := int(one.name[5:]))
+                counts = Counter(block.codes(one, rows))
+                rates[size].update(
+                    {value: counts[code] for code, value in enumerate(one.values, start=1)}
+                )
+        for number in {text[case] for text in block.wanted for case in mine} - {-1}:
+            expected.add(data.expectations[number].gbps)
+            if text := data.expectations[number].limited_by:
+                words[text] = None
+    for size in rates.keys() - sizes:
+        del rates[size]
 
 
 def _speeds(rates: dict[int, Counter[float]]) -> Iterator[Speed]:

@@ -11,26 +11,29 @@ from gdrcheck.outcome import Verdict
 from gdrcheck.pairing.schedule import Pair
 from gdrcheck.results import readers, waivers
 from gdrcheck.results.alike import Alike
-from gdrcheck.results.claims import refused_claims
+from gdrcheck.results.claims import RecordClaims, refused_claims
 from gdrcheck.results.incoming import DONE_FILE, NodeReport, report_of
 from gdrcheck.results.lists import Lists
 from gdrcheck.results.owed import left_out
 from gdrcheck.results.pairs import scheduled
+from gdrcheck.results.rail_keys import RailKeys
 from gdrcheck.results.readers import Task
 from gdrcheck.results.states import SeenStates
 from gdrcheck.results.steps import Steps
 from gdrcheck.results.verdict import judge
+from gdrcheck.results.wide import WidePairs
 from gdrcheck.run import RunSpec
 
 
 def all_reports(
-    results_dir: Path, spec: RunSpec, seen: SeenStates, steps: Steps
+    results_dir: Path, spec: RunSpec, seen: SeenStates, steps: Steps, wide: WidePairs
 ) -> dict[str, NodeReport]:
     """What each node sent, in the run's order, without the pairs that are not for it to tell of.
 
-    InputError when a process that reads dies or takes too long. ``steps`` is told of each node.
+    ``wide`` takes in the pairs that records of whole pairs tell of. InputError when a process that
+    reads dies or takes too long. ``steps`` is told of each node.
     """
-    lists, alike = Lists(spec), Alike()
+    lists, alike, claims = Lists(spec), Alike(), RecordClaims(RailKeys())
     pairs: dict[str, list[Pair]] = defaultdict(list)
     for pair in scheduled(spec):
         pairs[pair.initiator].append(pair)
@@ -44,6 +47,7 @@ def all_reports(
                 report = replace(report, facts=alike.of(report.facts))
             refused = refused_claims(pairs[name], report)
             problems = [
+                *(wide.add(name, told.pairs, claims.of(pairs[name], report)) if told.pairs else ()),
                 *_worse_word(spec, report),
                 *left_out(report),
                 *(f"case {id_} {why}" for id_, why in refused.items()),

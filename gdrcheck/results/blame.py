@@ -12,6 +12,7 @@ from gdrcheck.outcome import Outcome
 from gdrcheck.pairing.evidence import ROLE_WORDS
 from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.folding import fold
+from gdrcheck.results.wide_rails import WideRails
 
 UNSTABLE = "PAIR-UNSTABLE"
 # So many partners that pass elsewhere must fail with a rail before it is named alone.
@@ -35,8 +36,10 @@ class Suspect(BaseModel):
     cases: tuple[str, ...]
 
 
-def suspects(cases: Sequence[CaseResult]) -> tuple[Suspect, ...]:
+def suspects(cases: Sequence[CaseResult], wide: WideRails | None = None) -> tuple[Suspect, ...]:
     """The rails and pairs that the failed pair cases point to; empty when none failed.
+
+    ``wide``: what other pair cases say, of which no case of ``cases`` tells.
 
     First the ends that findings name themselves, by the truth table of their pair; then rails that
     fail with several partners; then pairs.
@@ -51,7 +54,15 @@ def suspects(cases: Sequence[CaseResult]) -> tuple[Suspect, ...]:
                 first, second = sorted(ends_of_edge)
                 directed[ends_of_edge] = edges[first, second]
             directed[ends_of_edge].append(case)
-    passing = {end for edge, found in edges.items() if _passes(found) for end in edge}
+    beside = dict(wide.beside()) if wide else {}
+    passing = {
+        end
+        for edge, found in edges.items()
+        if _passes(found, beside.get(edge, set()))
+        for end in edge
+    }
+    if wide:
+        passing |= wide.passing()
     named = _named(edges, passing)
     failing = {
         edge: [
@@ -150,9 +161,14 @@ def _rails(failing: set[Edge], passing: set[str]) -> dict[str, list[str]]:
     }
 
 
-def _passes(cases: Sequence[CaseResult]) -> bool:
-    """Whether something passed and nothing speaks against the pair; a warning does not."""
-    outcomes = {case.outcome for case in cases if case.outcome is not FAILED or not case.only_warns}
+def _passes(cases: Sequence[CaseResult], beside: set[Outcome]) -> bool:
+    """Whether something passed and nothing speaks against the pair; a warning does not.
+
+    ``beside``: outcomes of further cases of the pair.
+    """
+    outcomes = beside | {
+        case.outcome for case in cases if case.outcome is not FAILED or not case.only_warns
+    }
     return Outcome.PASSED in outcomes and outcomes <= {
         Outcome.PASSED,
         Outcome.SKIPPED,

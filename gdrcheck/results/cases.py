@@ -17,12 +17,12 @@ from gdrcheck.results.events import (
     Case,
     EndEvent,
     Event,
-    Phase,
     PlanEvent,
     RunEvent,
     StartEvent,
     StepEvent,
 )
+from gdrcheck.results.record import Phase
 
 FLEET = "fleet"
 PAIRS = "pairs"
@@ -31,6 +31,8 @@ PAIRS = "pairs"
 @dataclass(slots=True, kw_only=True)
 class CaseResult:
     """One case and what became of it. ``waivers`` excuse all of its findings, or its blocker.
+
+    ``stands_for``: of how many cases this is told, itself included; more than one in wide runs.
 
     No model of pydantic, and frozen for the type checker only: a run over 1,000 nodes has more than
     a million of these, and to make one takes three times as long if it is frozen.
@@ -49,6 +51,7 @@ class CaseResult:
     waivers: Final[tuple[Waiver, ...]] = ()
     # For results of other tools only: the type that they gave to a failure.
     foreign_type: Final[str | None] = None
+    stands_for: Final[int] = 1
     # Found when first asked for, unless a reader process has. Every stage of a merge asks for those
     # of every pair case.
     _ends: Ends | Literal[False] | None = field(

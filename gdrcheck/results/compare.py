@@ -14,6 +14,7 @@ from gdrcheck.results.compare_names import Renames, renames
 from gdrcheck.results.compare_side import Baseline
 from gdrcheck.results.compare_speeds import Speeds, compare_speeds
 from gdrcheck.results.data import NodeData
+from gdrcheck.results.data_expand import expanded
 from gdrcheck.results.folding import fold
 from gdrcheck.results.summary import Summary
 
@@ -28,6 +29,7 @@ def compare(old: Baseline, new: Baseline, old_source: str, new_source: str) -> C
     problems = list(_unlike(old.summary, new.summary))
     if problems:
         raise InputError(*(f"cannot compare {old_source} with {new_source}: {p}" for p in problems))
+    old, new = _in_series(old, old_source), _in_series(new, new_source)
     names = renames(old.data, new.data)
     cases = CaseComparison(old, new, names).found
     if not cases.common:
@@ -66,6 +68,13 @@ def compare(old: Baseline, new: Baseline, old_source: str, new_source: str) -> C
         nodes_only_new=tuple(name for name in new.summary.nodes if name not in old.summary.nodes),
         unscheduled_pairs=len(cases.unscheduled_pairs),
     )
+
+
+def _in_series(side: Baseline, source: str) -> Baseline:
+    try:
+        return side.model_copy(update={"data": expanded(side.data)})
+    except InputError as error:
+        raise InputError(f"cannot compare {source}: {error}") from error
 
 
 def _unlike(old: Summary, new: Summary) -> Iterator[str]:

@@ -63,7 +63,8 @@ def save(baseline: Baseline, path: Path) -> None:
     """Write ``baseline`` to ``path``; the same run gives the same bytes. InputError if it cannot be
     written, or a file is there that is no baseline.
     """
-    text = baseline.model_dump_json().encode()
+    without = None if baseline.data.blocks else {"data": {"blocks", "expectations"}}
+    text = baseline.model_dump_json(exclude=without).encode()
     try:
         if path.exists() and not _may_replace(path.resolve()):
             raise InputError(
@@ -158,6 +159,8 @@ def together(summary: Summary, data: Data, path: Path) -> Baseline:
         for digit in set(series.kinds):
             kind = data.kinds[int(digit)]
             counted[kind] = counted.get(kind, 0) + series.kinds.count(digit)
+    for digit, count in (one for block in data.blocks for one in block.counts().items()):
+        counted[data.kinds[int(digit)]] += count
     if counted != summary.counts:
         raise InputError(
             f"{path}: the data does not hold the cases that the summary counts; "

@@ -261,7 +261,8 @@ def _unmeasured(summary: Summary) -> Section:
     lines = []
     for (outcome, _), found in ordered[:MAX_GROUPS]:
         name = f"  {outcome} {found[0].case}"
-        more = f" and {len(found) - 1} like it" if len(found) > 1 else ""
+        count = sum(one.stands_for for one in found)
+        more = f" and {count - 1} like it" if count > 1 else ""
         words = (word for one in found for word in WORD.findall(one.case))
         places = dict.fromkeys(word for word in words if word in summary.nodes)
         room = MAX_WIDTH - len(f"{name}{more} (): {one_line(_reason(found[0]))}")

@@ -15,15 +15,18 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gdrcheck.outcome import InputError, Outcome
+from gdrcheck.results.data_blocks import Block, Expectation
 from gdrcheck.results.files import read_limited, write_atomic
 from gdrcheck.results.summary import WAIVED, WARNED
 
 DATA_FILE = "data.json.gz"
 # What became of a case, as the counts of the summary have it. A series holds its digits.
 KINDS: tuple[str, ...] = (*(str(outcome) for outcome in Outcome), WAIVED, WARNED)
+DIGITS = {kind: str(number) for number, kind in enumerate(KINDS)}
 MAX_COMPRESSED_BYTES = 512 * 1024 * 1024
 MAX_BYTES = 4 * 1024 * 1024 * 1024
 LEVEL = 6
+FAST = 1
 
 # Names of columns of numbers; those of bandwidth by size are ``gbps_65536``, in bytes.
 P50_US, P99_US, MIN_US, MAX_US = "p50_us", "p99_us", "min_us", "max_us"
@@ -128,8 +131,8 @@ class Series(_Model):
 class Data(_Model):
     """Everything of a run that is too much for its summary.
 
-    ``suites``: the ids of all cases that are in no series, by suite, then by kind. ``findings``:
-    by suite and id of every case that has any, each as ``CODE at PLACE``.
+    ``suites``: the ids of all cases that are in no series or block, by suite, then by kind.
+    ``findings``: by suite and id of every case that has any, each as ``CODE at PLACE``.
     """
 
     schema_version: Literal[1] = 1
@@ -142,6 +145,9 @@ class Data(_Model):
     series: tuple[Series, ...]
     suites: dict[str, dict[str, tuple[str, ...]]]
     findings: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
+    # Of wide runs alone: absent in the files of others.
+    blocks: tuple[Block, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Data:
@@ -151,6 +157,7 @@ class Data(_Model):
             ("nodes", len(self.nodes), [place.node for place in self.places]),
             ("places", len(self.places), ends),
             ("kinds", len(self.kinds), [int(one) for one in {*"".join(self._digits())}]),
+            ("expectations", len(self.expectations), list(self._expected())),
         ]
         for name, count, used in told:
             if used and not (min(used) >= 0 and max(used) < count):
@@ -158,7 +165,14 @@ class Data(_Model):
         return self
 
     def _digits(self) -> Iterator[str]:
-        return (series.kinds for series in self.series)
+        yield from (series.kinds for series in self.series)
+        for block in self.blocks:
+            yield from ("".join(filter(str.isdigit, text)) for text in block.outcomes)
+
+    def _expected(self) -> Iterator[int]:
+        for block in self.blocks:
+            for text in block.wanted:
+                yield from (number for number in text if number != -1)
 
     def case_id(self, series: Series, row: int) -> str:
         """The name of the case that this row of ``series`` is."""
@@ -185,7 +199,12 @@ def case_id(series: Series, source: str, sink: str) -> str:
 
 def write(path: Path, data: Data) -> None:
     """Write ``data`` to ``path``, compressed; the same data gives the same bytes."""
-    write_atomic(path, gzip.compress(data.model_dump_json().encode(), LEVEL, mtime=0))
+    if data.blocks:
+        # Most of it is compressed already.
+        text, level = data.model_dump_json(), FAST
+    else:
+        text, level = data.model_dump_json(exclude={"blocks", "expectations"}), LEVEL
+    write_atomic(path, gzip.compress(text.encode(), level, mtime=0))
 
 
 def read(path: Path) -> Data:

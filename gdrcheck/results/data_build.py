@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from gdrcheck import rails
 from gdrcheck.pairing.messages import RailInfo
@@ -14,34 +14,16 @@ from gdrcheck.rails import Rail
 from gdrcheck.results import data
 from gdrcheck.results.cases import CaseResult
 from gdrcheck.results.data import Data, NodeData, Place, RailData, Series, Topology
+from gdrcheck.results.data_build_wide import blocks, expectations, places_of
 from gdrcheck.results.data_topology import topology, versions
 from gdrcheck.results.ends import are_whole_name
 from gdrcheck.results.incoming import NodeReport
+from gdrcheck.results.measured import Numbers
 from gdrcheck.results.plain import one_line
 from gdrcheck.results.summary import kind_of
+from gdrcheck.results.wide import WidePairs
 from gdrcheck.run import RunSpec
 
-# More digits than these no property has, and no rate or time is that long.
-NUMBER = re.compile(r"^(\d{1,9}(?:\.\d{1,6})?(?:e[+-]\d{1,2})?) (us|Gb/s)(?:$|, )")
-SIZE = re.compile(r"^(\d{1,4}) (B|KiB|MiB|GiB)$")
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-# The properties of pair cases that are numbers, and their columns.
-COLUMNS = {
-    "p50": data.P50_US,
-    "p99": data.P99_US,
-    "min": data.MIN_US,
-    "max": data.MAX_US,
-    "perftest": data.GBPS,
-    "perftest p50": data.P50_US,
-    "perftest p99": data.P99_US,
-    "perftest min": data.MIN_US,
-    "perftest max": data.MAX_US,
-    "expected": data.EXPECTED_GBPS,
-}
-# Both ways of one measurement, in each case of it: its own is the one from its source.
-WAY = re.compile(r"^(?:out|back), from \S+$")
-EXPECTED = "expected"
-DIGITS = {kind: str(number) for number, kind in enumerate(data.KINDS)}
 # A rail of which nobody said the names.
 RAIL = re.compile(r"^rail(\d{1,4})$")
 
@@ -49,8 +31,14 @@ Kind = tuple[str, str | None, str | None, int | None]
 T = TypeVar("T")
 
 
-def build(spec: RunSpec, cases: Sequence[CaseResult], reports: Mapping[str, NodeReport]) -> Data:
-    """Everything of the run, in time and memory by the number of its cases."""
+def build(
+    spec: RunSpec,
+    cases: Sequence[CaseResult],
+    reports: Mapping[str, NodeReport],
+    wide: WidePairs | None = None,
+) -> Data:
+    """Everything of the run, in time and memory by the number of its cases; of ``wide``, whose
+    cases are not among ``cases``, of its pairs."""
     topologies = _Index[Topology](lambda one: one.model_dump_json())
     places = _Places(spec)
     nodes = []
@@ -70,7 +58,7 @@ def build(spec: RunSpec, cases: Sequence[CaseResult], reports: Mapping[str, Node
             )
         )
     words = _Index[str](str)
-    numbers = _Numbers()
+    numbers = Numbers()
     columns: dict[Kind, _Columns] = defaultdict(lambda: _Columns(words, numbers))
     suites: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     findings: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
@@ -87,6 +75,9 @@ def build(spec: RunSpec, cases: Sequence[CaseResult], reports: Mapping[str, Node
             continue
         rail = places.all[one].rail
         columns[ends.check, ends.mode, ends.operation, rail].add(one, other, case)
+    if wide:
+        for text in places_of(wide):
+            places.of(text)
     return Data(
         run_id=spec.run_id,
         nodes=tuple(nodes),
@@ -99,68 +90,9 @@ def build(spec: RunSpec, cases: Sequence[CaseResult], reports: Mapping[str, Node
             for suite, by_kind in suites.items()
         },
         findings=dict(findings),
+        blocks=blocks(wide, cases, places.rail) if wide else (),
+        expectations=expectations(wide) if wide else (),
     )
-
-
-class _Numbers:
-    """The numbers among the properties of cases. Most names and texts are those of many cases."""
-
-    def __init__(self) -> None:
-        self._columns: dict[str, str] = {}
-        self._parsed: dict[str, _Parsed] = {}
-        # By the properties' identity, which many cases share, and the node that they are seen from.
-        self._known: dict[tuple[int, str], tuple[dict[str, float], str]] = {}
-
-    def of(self, case: CaseResult) -> tuple[dict[str, float], str]:
-        """The numbers by column, and what limits the expected rate. ``case`` outlives this.
-
-        A property that is no number in the form in which the checks write it is left out.
-        """
-        key = (id(case.properties), case.where.node)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._of(case)
-        return known
-
-    def _of(self, case: CaseResult) -> tuple[dict[str, float], str]:
-        found: dict[str, float] = {}
-        limited_by = ""
-        for name, text in case.properties.items():
-            column = self._columns.get(name)
-            if column is None:
-                column = self._columns[name] = _column(name)
-            if not column:
-                continue
-            parsed = self._parsed.get(text)
-            if parsed is None:
-                parsed = self._parsed[text] = _parse(text)
-            if parsed.number is None:
-                continue
-            if column == data.GBPS_BACK and name.endswith(f" {case.where.node}"):
-                column = data.GBPS
-            found[column] = parsed.number
-            if name == EXPECTED:
-                limited_by = parsed.rest
-        return found, limited_by
-
-
-def _column(name: str) -> str:
-    """The column of a property's numbers; of both ways that of the other end's. Empty: none."""
-    if size := SIZE.match(name):
-        return f"gbps_{int(size[1]) * UNITS[size[2]]}"
-    return data.GBPS_BACK if WAY.match(name) else COLUMNS.get(name, "")
-
-
-class _Parsed(NamedTuple):
-    """The number at the start of a text, None if there is none; what follows it and its unit."""
-
-    number: float | None
-    rest: str
-
-
-def _parse(text: str) -> _Parsed:
-    match = NUMBER.match(text)
-    return _Parsed(float(match[1]), one_line(text[match.end() :])) if match else _Parsed(None, "")
 
 
 class _Index(Generic[T]):
@@ -193,6 +125,11 @@ class _Places:
         for rail in found:
             self._rails[node, rail.nic] = rail.id
 
+    def rail(self, node: str, nic: str) -> int | None:
+        """The rail of a node that has this NIC; None when nobody said."""
+        unknown = RAIL.match(nic)
+        return self._rails.get((node, nic), int(unknown[1]) if unknown else None)
+
     def of(self, text: str) -> int | None:
         """The number of the place; None when it is of no node of the run."""
         if text not in self._known:
@@ -200,9 +137,8 @@ class _Places:
             if node not in self._nodes:
                 return None
             nic = device.rpartition("/")[2]
-            unknown = RAIL.match(nic)
-            rail = self._rails.get((node, nic), int(unknown[1]) if unknown else None)
             self._known[text] = len(self.all)
+            rail = self.rail(node, nic)
             self.all.append(Place(text=one_line(text), node=self._nodes[node], rail=rail))
         return self._known[text]
 
@@ -212,7 +148,7 @@ class _Columns:
     """A series in the making."""
 
     words: _Index[str]
-    read: _Numbers
+    read: Numbers
     source: list[int] = field(default_factory=list)
     sink: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
@@ -225,7 +161,7 @@ class _Columns:
         rows = len(self.source)
         self.source.append(source)
         self.sink.append(sink)
-        self.kinds.append(DIGITS[kind_of(case)])
+        self.kinds.append(data.DIGITS[kind_of(case)])
         self.limited_by.append(self.words.of(limited_by) if limited_by else -1)
         for name in found:
             if name not in self.numbers:

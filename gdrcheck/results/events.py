@@ -7,20 +7,24 @@ Two processes append to the same file, the pytest process and its supervisor: ea
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Outcome
 from gdrcheck.results.files import read_start
-
-Phase = Literal["node", "pair", "run"]
+from gdrcheck.results.pair_records import (
+    ExpectationEvent,
+    PairEvent,
+    PairPlanEvent,
+    TemplateEvent,
+)
+from gdrcheck.results.record import Model, Record
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
@@ -31,11 +35,7 @@ MAX_MESSAGE_CHARS = 16_000
 MAX_PROBLEMS = 20
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Case(_Model):
+class Case(Model):
     """One case as it is planned. ``id`` is its name in JUnit.
 
     ``of_node``: it belongs to the node's own suite, also when it is planned in the pair phase.
@@ -47,13 +47,7 @@ class Case(_Model):
     of_node: bool = False
 
 
-class _Record(_Model):
-    v: Literal[1] = 1
-    time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
-    phase: Phase
-
-
-class RunEvent(_Record):
+class RunEvent(Record):
     """The first record: which run, node and software this is."""
 
     event: Literal["run"] = "run"
@@ -64,21 +58,21 @@ class RunEvent(_Record):
     emulated: bool
 
 
-class PlanEvent(_Record):
+class PlanEvent(Record):
     """The cases that a process is going to run."""
 
     event: Literal["plan"] = "plan"
     cases: tuple[Case, ...]
 
 
-class StartEvent(_Record):
+class StartEvent(Record):
     """A case begins."""
 
     event: Literal["start"] = "start"
     id: str
 
 
-class StepEvent(_Record):
+class StepEvent(Record):
     """What the running case is about to do."""
 
     event: Literal["step"] = "step"
@@ -86,7 +80,7 @@ class StepEvent(_Record):
     text: str
 
 
-class EndEvent(_Record):
+class EndEvent(Record):
     """What became of a case. ``message`` is the reason in words; empty when it passed."""
 
     event: Literal["end"] = "end"
@@ -99,7 +93,7 @@ class EndEvent(_Record):
     properties: dict[str, str] = Field(default_factory=dict)
 
 
-class ExitEvent(_Record):
+class ExitEvent(Record):
     """A pytest process ended. ``reason`` is empty when it ended as it should."""
 
     event: Literal["exit"] = "exit"
@@ -107,7 +101,7 @@ class ExitEvent(_Record):
     returncode: int | None
 
 
-class NoteEvent(_Record):
+class NoteEvent(Record):
     """Something worth reading later that is no result."""
 
     event: Literal["note"] = "note"
@@ -115,7 +109,17 @@ class NoteEvent(_Record):
 
 
 Event = Annotated[
-    RunEvent | PlanEvent | StartEvent | StepEvent | EndEvent | ExitEvent | NoteEvent,
+    RunEvent
+    | PlanEvent
+    | StartEvent
+    | StepEvent
+    | EndEvent
+    | ExitEvent
+    | NoteEvent
+    | TemplateEvent
+    | ExpectationEvent
+    | PairPlanEvent
+    | PairEvent,
     Field(discriminator="event"),
 ]
 # Without the layers of the adapter: a large run has millions of records.
@@ -133,12 +137,21 @@ class EventWriter:
 
         OSError if the disk is full, ValueError if the record is longer than readers accept.
         """
-        line = record.model_dump_json().encode() + b"\n"
-        if len(line) > MAX_LINE_BYTES:
-            raise ValueError(f"a record of {len(line)} bytes, the limit is {MAX_LINE_BYTES}")
-        written = os.write(self._descriptor, line)
-        while written < len(line):
-            written += os.write(self._descriptor, line[written:])
+        self.write_all([record])
+
+    def write_all(self, records: Iterable[Event]) -> None:
+        """Append several records as one piece, so that a death leaves all of them or none.
+
+        Raises as ``write`` does; of records that are too long nothing was written then.
+        """
+        lines = [record.model_dump_json().encode() + b"\n" for record in records]
+        for line in lines:
+            if len(line) > MAX_LINE_BYTES:
+                raise ValueError(f"a record of {len(line)} bytes, the limit is {MAX_LINE_BYTES}")
+        data = b"".join(lines)
+        written = os.write(self._descriptor, data)
+        while written < len(data):
+            written += os.write(self._descriptor, data[written:])
 
     def close(self) -> None:
         """Close the descriptor."""

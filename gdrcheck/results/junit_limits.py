@@ -19,6 +19,7 @@ from gdrcheck.results.data import DATA_FILE
 from gdrcheck.results.ends import Ends
 from gdrcheck.results.plain import first_line
 from gdrcheck.results.verdict import EXTRA_PREFIX
+from gdrcheck.results.wide_rails import WideRails
 
 # Up to here a file is written whole. The rest up to GitLab's limits is for what is not weighed:
 # tags of suites, their own properties, characters of several bytes.
@@ -43,21 +44,22 @@ MAX_MISSES = 5
 Suites = Mapping[str, Sequence[CaseResult]]
 
 
-def fit(suites: Suites) -> Suites:
+def fit(suites: Suites, wide: WideRails | None = None) -> Suites:
     """``suites`` as they are where they fit; else what is bad, and verdicts for the rest.
 
     Then a node has one case for each area of its checks, and each of its rails one for all of its
     pairs. A bad pair has one case for each kind of trouble. Cases of the fleet and of other tools
-    stay. What is bad beyond the limits is counted in a case that is an error.
+    stay. What is bad beyond the limits is counted in a case that is an error. ``wide``: of the
+    pair cases that are in no suite, which never fit.
     """
-    if _fits(suites):
+    if wide is None and _fits(suites):
         return suites
     nodes, pairs, others = _Room(), _Room(), _Room()
     fitted: dict[str, Sequence[CaseResult]] = {}
     for name, cases in suites.items():
         bad: Iterable[CaseResult] = filter(_is_bad, cases)
         if name == PAIRS:
-            fitted[name] = [*pairs.take(name, _bad_pairs(cases)), *_rails(cases)]
+            fitted[name] = [*pairs.take(name, _bad_pairs(cases)), *_rails(cases, wide)]
         elif name == FLEET or name.startswith(EXTRA_PREFIX):
             fitted[name] = [*others.take(name, bad), *_good(name, cases)]
         else:
@@ -150,21 +152,24 @@ def _bad_pairs(cases: Iterable[CaseResult]) -> Iterator[CaseResult]:
         key = (*places, case.outcome, why, case.waived, case.only_warns)
         found.setdefault(key, []).append(case)
     for alike in found.values():
-        first, more = alike[0], len(alike) - 1
+        first, more = alike[0], sum(case.stands_for for case in alike) - 1
         yield replace(first, properties=first.properties | {"cases like it": str(more)})
 
 
 @dataclass(slots=True)
 class _Tally:
-    """The cases of a rail or an area. ``own`` are the bad ones that are not of somebody else."""
+    """The cases of a rail or an area. ``own`` are the bad ones that are not of somebody else, which
+    stand for ``bad`` cases."""
 
     counts: Counter[str] = field(default_factory=Counter)
     own: list[CaseResult] = field(default_factory=list)
+    bad: int = 0
 
     def add(self, case: CaseResult, own: bool) -> None:
-        self.counts[str(case.outcome)] += 1
+        self.counts[str(case.outcome)] += case.stands_for
         if own and (case.fails or case.unmeasured):
             self.own.append(case)
+            self.bad += case.stands_for
 
     def verdict(self, suite: str, id_: str, classname: str, where: Where) -> CaseResult:
         """One case for all. Passed only if one of them is, and nothing speaks against it."""
@@ -174,7 +179,7 @@ class _Tally:
         outcome, message, code = Outcome.PASSED, "", None
         if worst is not None:
             outcome = Outcome.FAILED if worst.fails else Outcome.ERROR
-            bad = f"{len(self.own)} of {self.counts.total()} cases are bad"
+            bad = f"{self.bad} of {self.counts.total()} cases are bad"
             message = f"{bad}, such as {worst.id}: {first_line(worst.message)}"
             if worst.fails and worst.findings:
                 # The code alone: its causes and repairs stand with the bad case itself.
@@ -211,8 +216,11 @@ def _areas(node: str, cases: Iterable[CaseResult]) -> Iterator[CaseResult]:
         yield tally.verdict(node, id_, classname, Where(node=node))
 
 
-def _rails(cases: Iterable[CaseResult]) -> Iterator[CaseResult]:
+def _rails(cases: Iterable[CaseResult], wide: WideRails | None) -> Iterator[CaseResult]:
     rails: defaultdict[str, _Tally] = defaultdict(_Tally)
+    for place, counts in wide.counts().items() if wide else ():
+        for outcome, count in counts.items():
+            rails[place].counts[str(outcome)] += count
     for case in cases:
         ends = case.ends
         if ends is not None:

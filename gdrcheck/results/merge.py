@@ -41,6 +41,8 @@ from gdrcheck.results.states import SeenState, SeenStates
 from gdrcheck.results.steps import Steps
 from gdrcheck.results.summary import Summary
 from gdrcheck.results.verdict import judge
+from gdrcheck.results.wide import WidePairs
+from gdrcheck.results.wide_rails import WideRails
 from gdrcheck.run import RunSpec
 
 SUMMARY_FILE = "summary.json"
@@ -108,18 +110,20 @@ def merge(
     extra = [one for one in (results_dir / EXTRA_DIRECTORY, extra_dir) if one is not None]
     foreign_cases = foreign.read_directories(extra)
     with steps.step("reading what the nodes sent, node", len(spec.nodes)):
-        reports = all_reports(results_dir, spec, seen, steps)
+        wide = WidePairs(spec)
+        reports = all_reports(results_dir, spec, seen, steps, wide)
     with steps.step("looking for what is missing"):
         node_states = {name: _state(report, seen) for name, report in reports.items()}
-        cases = _cases(spec, reports, node_states, links)
+        cases = _cases(spec, reports, node_states, links, wide)
         cases += foreign_cases
     with steps.step(f"judging {len(cases)} cases"):
-        result = plain.in_lines(_summary(spec, seen, cases, reports, node_states))
+        rails = WideRails(wide) if wide else None
+        result = plain.in_lines(_summary(spec, seen, cases, reports, node_states, wide, rails))
     with steps.step(f"making {data.DATA_FILE}"):
-        everything = data_build.build(spec, cases, reports)
+        everything = data_build.build(spec, cases, reports, wide)
     with steps.step(f"making {JUNIT_FILE}"):
         xml = junit.document(
-            junit_limits.fit(_suites(spec, cases)),
+            junit_limits.fit(_suites(spec, cases, wide), rails),
             hosts={node.name: node.name for node in spec.nodes},
             properties=_properties(result),
             timestamp=f"{spec.created:%Y-%m-%dT%H:%M:%S}",
@@ -142,6 +146,7 @@ def _cases(
     reports: Mapping[str, NodeReport],
     node_states: Mapping[str, SeenState],
     links: IbLinks | None,
+    wide: WidePairs,
 ) -> list[CaseResult]:
     """Every case of the run but those of other tools, waivers applied."""
     cases: list[CaseResult] = []
@@ -149,7 +154,7 @@ def _cases(
         cases += report.cases or [fleet.no_result(name, node_states[name])]
     cases = _once(cases)
     cases += missing_cases(spec, reports, node_states)
-    cases += missing_pairs(spec, cases, reports, node_states)
+    cases += missing_pairs(spec, cases, reports, node_states, wide)
     cases = waivers.apply(spec, cases)
     compared = [
         *differences.all_differences(spec, reports),
@@ -161,7 +166,7 @@ def _cases(
         *fleet.profiles_promise_enough(spec),
         *fleet.promises_measured(spec),
         fleet.same_image(spec, reports),
-        fleet.pairs_measured(spec, cases),
+        fleet.pairs_measured(spec, cases, pairs_passed=wide.passed),
         *fleet.waivers_current(spec),
         *waivers.apply(spec, compared),
     ]
@@ -207,8 +212,10 @@ def _summary(
     cases: Sequence[CaseResult],
     reports: Mapping[str, NodeReport],
     node_states: Mapping[str, SeenState],
+    wide: WidePairs,
+    rails: WideRails | None,
 ) -> Summary:
-    judged = judge(cases)
+    judged = judge(cases, pairs_passed=wide.passed)
     # Nearly all cases just passed: of those most parts of a summary have nothing to say.
     notable = [
         case for case in cases if case.outcome is not PASSED or case.findings or case.waivers
@@ -225,11 +232,11 @@ def _summary(
         emulated=any(summary.is_emulated(report) for report in reports.values()),
         software_rdma=any(summary.has_software_rdma(report) for report in reports.values()),
         image_id=spec.image_id,
-        counts=summary.counts(cases),
+        counts=summary.counts(cases, wide.counts()),
         findings=summary.findings(notable),
         failed_without_finding=summary.failed_without_finding(notable),
-        unmeasured=summary.unmeasured(notable),
-        suspects=blame.suspects(cases),
+        unmeasured=summary.unmeasured(notable, wide=bool(wide)),
+        suspects=blame.suspects(cases, rails),
         reproduce=reproduce.reproductions(spec, notable, reports),
         waivers=tuple(applied),
         nodes=summary.node_summaries(spec, notable, reports, node_states),
@@ -237,11 +244,16 @@ def _summary(
     )
 
 
-def _suites(spec: RunSpec, cases: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
+def _suites(
+    spec: RunSpec, cases: Sequence[CaseResult], wide: WidePairs
+) -> dict[str, list[CaseResult]]:
     """Nodes in the run's order, then pairs, fleet, and other tools' files."""
     suites: dict[str, list[CaseResult]] = defaultdict(list)
     for case in cases:
         suites[case.suite].append(case)
+    if wide:
+        # Also where no case of a pair has anything to tell.
+        suites[PAIRS] += ()
     order = dict.fromkeys((*(node.name for node in spec.nodes), PAIRS, FLEET, *suites))
     return {name: suites[name] for name in order if name in suites}
 

@@ -14,7 +14,9 @@ from gdrcheck.results.cases import PAIRS, CaseResult
 from gdrcheck.results.ends import Ends
 from gdrcheck.results.incoming import NodeReport
 from gdrcheck.results.owed_pairs import TELLING, Owed, rail_count
+from gdrcheck.results.owed_wide import OwedOfAll
 from gdrcheck.results.states import SeenState
+from gdrcheck.results.wide import WidePairs
 from gdrcheck.run import RunSpec
 from gdrcheck.transfer import Direction
 
@@ -41,6 +43,7 @@ def missing_pairs(
     cases: Sequence[CaseResult],
     reports: Mapping[str, NodeReport],
     states: Mapping[str, SeenState],
+    wide: WidePairs,
 ) -> list[CaseResult]:
     """What is owed and nobody reported, as cases that say why.
 
@@ -51,12 +54,15 @@ def missing_pairs(
     told = _told(cases)
     pairs = scheduled(spec)
     explained = {name: explanation(report) for name, report in reports.items()}
+    owed_of_all = OwedOfAll(spec, reports, wide)
     missing = []
     for pair in pairs:
+        if owed_of_all.is_whole(pair):
+            continue
         blocked_by, why = _reason(pair, reports, states, explained)
-        owed = Owed.of(spec, pair, reports[pair.initiator])
+        owed = owed_of_all.of(pair)
         for direction, (source, sink) in _ways(pair):
-            found = told[source, sink]
+            found = owed_of_all.told(pair, direction) | told[source, sink]
             if any(outcome in TELLING for outcome in found.values()):
                 missing += [
                     _missing(one, other, blocked_by, ": ".join(filter(None, (text, why))))
@@ -69,7 +75,7 @@ def missing_pairs(
     return [
         *missing,
         *_unpaired(spec, pairs),
-        *_unpaired_gpus(spec, pairs, reports),
+        *_unpaired_gpus(pairs, owed_of_all),
         *_unpaired_promises(spec, pairs),
     ]
 
@@ -142,17 +148,15 @@ def _unpaired(spec: RunSpec, pairs: Sequence[Pair]) -> list[CaseResult]:
     ]
 
 
-def _unpaired_gpus(
-    spec: RunSpec, pairs: Sequence[Pair], reports: Mapping[str, NodeReport]
-) -> list[CaseResult]:
+def _unpaired_gpus(pairs: Sequence[Pair], owed: OwedOfAll) -> list[CaseResult]:
     """Rails whose GPU no pair measures, since no partner has a GPU there."""
     covered: dict[str, set[int]] = defaultdict(set)
     due: dict[str, set[int]] = defaultdict(set)
     for pair in pairs:
-        owed = Owed.of(spec, pair, reports[pair.initiator])
-        for node in pair:
-            covered[node] |= owed.gpu_rails
-            due[node] |= owed.gpus_of[node]
+        both, *alone = owed.gpus(pair)
+        for node, rails in zip(pair, alone, strict=True):
+            covered[node] |= both
+            due[node] |= rails
     return [
         CaseResult(
             suite=PAIRS,

@@ -12,14 +12,16 @@ from typing import Literal
 
 import pytest
 
-from gdrcheck import steps
+from gdrcheck import run, steps
 from gdrcheck.findings.model import Where
 from gdrcheck.outcome import Outcome
+from gdrcheck.pairing.plan import is_wide
 from gdrcheck.results.cases import PAIRS, class_name
 from gdrcheck.results.events import (
     MAX_PLANNED,
     Case,
     EndEvent,
+    Event,
     EventWriter,
     NoteEvent,
     PlanEvent,
@@ -27,7 +29,9 @@ from gdrcheck.results.events import (
     StepEvent,
     clip,
 )
+from gdrcheck.results.hung import HUNG, Hung
 from gdrcheck.results.judge import Judgement, judge_call, judge_setup, judge_teardown
+from gdrcheck.results.pair_journal import PairJournal
 
 CHECK_PREFIX = "check_"
 # The marker of a check that runs in the pair phase and judges the node, not a pair.
@@ -37,6 +41,8 @@ MAX_CAPTURED_CHARS = 8_000
 MAX_STEP_CHARS = 500
 # The reason that pytest gives to the placeholder of a parametrization without values.
 EMPTY_PARAMETERS = "got empty parameter set"
+# There in the pair phase of a wide run: the checks are then collected for one pair after the other.
+PAIR_JOURNAL = pytest.StashKey[PairJournal]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gdrcheck-events", type=Path, help="file to append events to")
     group.addoption("--gdrcheck-phase", choices=("node", "pair"))
     group.addoption("--gdrcheck-select", type=Path, help="JSON list of the ids still to run")
+    group.addoption("--gdrcheck-hung", type=Path, help="JSON list of what later pairs must not use")
     group.addoption("--gdrcheck-secret", type=Path, help="file with the run's secret")
     group.addoption(
         "--gdrcheck-out", type=Path, help="directory with facts.json and rendezvous.json"
@@ -62,14 +69,37 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if not config.option.gdrcheck_node or not config.option.gdrcheck_phase:
         raise pytest.UsageError("--gdrcheck-events needs --gdrcheck-node and --gdrcheck-phase")
+    writer = EventWriter(config.option.gdrcheck_events)
+    journal = _journal(config, writer)
+    if journal is not None:
+        config.stash[PAIR_JOURNAL] = journal
     recorder = Recorder(
-        writer=EventWriter(config.option.gdrcheck_events),
+        writer=writer,
         node=config.option.gdrcheck_node,
         phase=config.option.gdrcheck_phase,
         selected=_read_selection(config.option.gdrcheck_select),
+        journal=journal,
     )
     config.pluginmanager.register(recorder, "gdrcheck-recorder")
     config.add_cleanup(recorder.close)
+
+
+def _journal(config: pytest.Config, writer: EventWriter) -> PairJournal | None:
+    """None unless this is the pair phase of a wide run."""
+    options = config.option
+    if options.gdrcheck_phase != "pair" or options.gdrcheck_run is None:
+        return None
+    try:
+        if not is_wide(run.load(options.gdrcheck_run)):
+            return None
+        hung = _read_hung(options.gdrcheck_hung)
+        return PairJournal(options.gdrcheck_node, options.gdrcheck_events, writer, hung)
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"the pair phase cannot begin: {error}") from error
+
+
+def _read_hung(path: Path | None) -> tuple[Hung, ...]:
+    return () if path is None else HUNG.validate_json(path.read_bytes())
 
 
 def _read_selection(path: Path | None) -> frozenset[str] | None:
@@ -94,21 +124,33 @@ class Recorder:
         node: str,
         phase: Literal["node", "pair"],
         selected: frozenset[str] | None,
+        journal: PairJournal | None = None,
     ) -> None:
         self._writer = writer
+        self._journal = journal
         self._node = node
         self._phase = phase
         self._selected = selected
         self._collected: list[pytest.Item] = []
         self._cases: dict[pytest.Item, Case] = {}
+        # Of a wide run: those of the node, which come after all pairs.
+        self._own_cases: dict[pytest.Item, Case] = {}
         self._judgement = Judgement()
 
     def close(self) -> None:
-        """Close the file of events."""
+        """Close the files."""
         steps.set_sink(None)
+        if self._journal is not None:
+            self._journal.close()
         self._writer.close()
 
     # --- collection ------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """A wide run has too many cases for what pytest itself writes and keeps of each."""
+        if self._journal is not None:
+            session.config.pluginmanager.unregister(name="terminalreporter")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         # A process that was started again has the first one's record of this already.
@@ -136,16 +178,27 @@ class Recorder:
         if taken := [item.nodeid for item in self._collected if item not in left]:
             text = "taken out by something else than gdrcheck:\n" + "\n".join(taken)
             self._error_outside_cases(f"checks_collected[{self._node}, all]", text)
+        self._collected = []
         named = {item: self._case(item) for item in items if not self._owns_no_pair(item)}
         _refuse_duplicates(named)
-        kept = {
+        kept = self._kept(named)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+        self._cases = {**self._own_cases, **kept}
+        if self._journal is not None and self._journal.responder is None:
+            self._own_cases = kept
+
+    def _kept(self, named: dict[pytest.Item, Case]) -> dict[pytest.Item, Case]:
+        """What is to be run now."""
+        if self._journal is not None and self._journal.responder is not None:
+            of_pair = [case for case in named.values() if not case.of_node]
+            left = self._journal.begin(of_pair)
+            return {item: case for item, case in named.items() if case.id in left}
+        return {
             item: case
             for item, case in named.items()
             if self._selected is None or case.id in self._selected
         }
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
-        self._cases = kept
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if any(item not in self._cases for item in session.items):
@@ -205,12 +258,12 @@ class Recorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         case = self._cases[item]
         self._judgement = Judgement()
-        self._writer.write(StartEvent(phase=self._phase, id=case.id))
-        steps.set_sink(lambda text: self._step(case.id, text))
+        self._write(case, StartEvent(phase=self._phase, id=case.id))
+        steps.set_sink(lambda text: self._step(case, text))
         # Whatever leaves here as an exception ends the process; its supervisor ends the case.
         result = yield
         steps.set_sink(self._step_outside)
-        self._writer.write(self._end(item, case))
+        self._write(case, self._end(item, case))
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -223,8 +276,16 @@ class Recorder:
         self._judgement = judge(self._judgement, error, report)
         return report
 
-    def _step(self, id_: str, text: str) -> None:
-        self._writer.write(StepEvent(phase=self._phase, id=id_, text=clip(text, MAX_STEP_CHARS)))
+    def _write(self, case: Case, record: Event) -> None:
+        """A record of ``case``, to where it belongs."""
+        if self._journal is None or case.of_node:
+            self._writer.write(record)
+        else:
+            self._journal.write(record)
+
+    def _step(self, case: Case, text: str) -> None:
+        text = clip(text, MAX_STEP_CHARS)
+        self._write(case, StepEvent(phase=self._phase, id=case.id, text=text))
 
     def _step_outside(self, text: str) -> None:
         """Between cases and after the last one: a sign of life while other nodes are served."""

@@ -160,6 +160,15 @@ def _pairs(data: Data) -> Mapping[str, _Pairs]:
                     found[one].failed.setdefault(other, data.case_id(series, row))
                 elif kind in (Outcome.ERROR, Outcome.BLOCKED):
                     found[one].open.setdefault(other, f"{kind}: {data.case_id(series, row)}")
+    # Whatever is bad in a block is told in a series as well.
+    for block in data.blocks:
+        initiators, responders, outcome, _ = block.columns(len(data.nodes))
+        passed = [str(data.kinds.index(PASSED)) in text for text in block.outcomes]
+        for first, second, number in zip(initiators, responders, outcome, strict=True):
+            if passed[number]:
+                one, other = data.nodes[first].name, data.nodes[second].name
+                found[one].passed.add(other)
+                found[other].passed.add(one)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import Outcome, Verdict
@@ -49,12 +49,23 @@ class SummaryFailure(_Model):
 
 
 class SummaryCase(_Model):
-    """A case that was not measured, and why, in one line."""
+    """A case that was not measured, and why, in one line.
+
+    ``stands_for``: of how many cases this is told, itself included; absent when it is one.
+    """
 
     case: str
     outcome: Outcome
     reason: str
     blocked_by: str | None = None
+    stands_for: int = Field(default=1, ge=1)
+
+    @model_serializer(mode="wrap")
+    def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = handler(self)
+        if self.stands_for == 1:
+            del found["stands_for"]
+        return found
 
 
 class NodeSummary(_Model):
@@ -109,11 +120,21 @@ def kind_of(case: CaseResult) -> str:
     return WARNED if case.only_warns else case.outcome.value
 
 
-def counts(cases: Sequence[CaseResult]) -> dict[str, int]:
-    """How many cases there are of each kind; the sum is the number of cases."""
+def counts(
+    cases: Sequence[CaseResult], wide: Mapping[Outcome, int] | None = None
+) -> dict[str, int]:
+    """How many cases there are of each kind; the sum is the number of cases.
+
+    ``wide``: how many more there are of each outcome.
+    """
     found = dict.fromkeys((*(str(outcome) for outcome in Outcome), WAIVED, WARNED), 0)
     for kind, count in Counter(map(kind_of, cases)).items():
         found[kind] = count
+    for case in cases:
+        if case.stands_for > 1:
+            found[kind_of(case)] += case.stands_for - 1
+    for outcome, count in (wide or {}).items():
+        found[outcome.value] += count
     return found
 
 
@@ -146,17 +167,24 @@ def failed_without_finding(cases: Sequence[CaseResult]) -> tuple[SummaryFailure,
     )
 
 
-def unmeasured(cases: Sequence[CaseResult]) -> tuple[SummaryCase, ...]:
-    """Every case that is error or blocked."""
+def unmeasured(cases: Sequence[CaseResult], *, wide: bool = False) -> tuple[SummaryCase, ...]:
+    """Every case that is error or blocked; of a wide run, which may have a million of them, one for
+    each reason and node.
+    """
+    found = [case for case in cases if case.unmeasured]
+    alike: dict[tuple[object, ...], list[CaseResult]] = {}
+    for number, case in enumerate(found):
+        reason = case.where.node, case.outcome, first_line(case), case.blocked_by
+        alike.setdefault(reason if wide else (number,), []).append(case)
     return tuple(
         SummaryCase(
-            case=case.id,
-            outcome=case.outcome,
-            reason=first_line(case),
-            blocked_by=case.blocked_by,
+            case=first.id,
+            outcome=first.outcome,
+            reason=first_line(first),
+            blocked_by=first.blocked_by,
+            stands_for=sum(case.stands_for for case in (first, *others)),
         )
-        for case in cases
-        if case.unmeasured
+        for first, *others in alike.values()
     )
 
 

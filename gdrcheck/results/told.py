@@ -14,6 +14,10 @@ from gdrcheck.outcome import Outcome
 from gdrcheck.results import events
 from gdrcheck.results.cases import PAIRS, CaseResult, Ledger
 from gdrcheck.results.events import EventLog, RunEvent, clip
+from gdrcheck.results.journal import told_twice, unfinished
+from gdrcheck.results.pair_ledger import PairLedger
+from gdrcheck.results.pair_records import JOURNAL_FILE
+from gdrcheck.results.pair_told import ToldPairs
 
 EVENTS_FILE = "events.jsonl"
 MAX_ERROR_CHARS = 4000
@@ -33,7 +37,8 @@ class Told:
 
     ``first`` and ``last`` are the times of its first and last event, by its own clock;
     ``cut_bytes`` is the length of a last line that has no end. ``broken`` says why nothing of the
-    node can be read at all, else it is empty.
+    node can be read at all, else it is empty. ``pairs``: of a wide run, what its records of whole
+    pairs tell.
     """
 
     cases: tuple[CaseResult, ...] = ()
@@ -43,6 +48,7 @@ class Told:
     problems: tuple[str, ...] = ()
     cut_bytes: int = 0
     broken: str = ""
+    pairs: ToldPairs | None = None
 
 
 def tell(directory: Path, node: str, run_id: str, death: str) -> Told:
@@ -53,7 +59,7 @@ def tell(directory: Path, node: str, run_id: str, death: str) -> Told:
     if directory.is_symlink():
         return Told(broken=f"{directory.name} is a link, not a directory")
     try:
-        return _tell(directory / EVENTS_FILE, node, run_id, death)
+        return _tell(directory, node, run_id, death)
     # The outermost hook of what one node sent: whatever is in there costs no other node its result.
     except Exception as error:
         return Told(broken=why_broken(error))
@@ -64,21 +70,29 @@ def why_broken(error: Exception) -> str:
     return f"cannot be read: {type(error).__name__}: {clip(str(error), MAX_ERROR_CHARS)}"
 
 
-def _tell(path: Path, node: str, run_id: str, death: str) -> Told:
+def _tell(directory: Path, node: str, run_id: str, death: str) -> Told:
     problems: list[str] = []
-    ledger = Ledger()
-    log = _events(path, problems)
+    ledger, pairs = Ledger(), PairLedger(node)
+    log = _events(directory / EVENTS_FILE, problems)
+    journal = _events(directory / JOURNAL_FILE, problems)
     ledger.feed(log.events)
+    pairs.feed(log.events, {id_: end.outcome for id_, end in ledger.ended.items()})
+    ledger.feed(unfinished(journal.events, ledger, pairs))
+    problems += [f"{EVENTS_FILE}: {problem}" for problem in pairs.problems[: events.MAX_PROBLEMS]]
     problems += ledger.problems
     cases = _believed(ledger.results(node, death), problems)
+    problems += told_twice(cases, pairs)
+    cases += pairs.cases
     problems += _foreign(node, run_id, ledger.run, cases)
+    times = [event.time for event in (*log.events[:1], *log.events[-1:], *journal.events[-1:])]
     return Told(
         cases=tuple(cases),
         run=ledger.run,
-        first=log.events[0].time if log.events else None,
-        last=log.events[-1].time if log.events else None,
+        first=times[0] if times else None,
+        last=times[-1] if times else None,
         problems=tuple(problems),
         cut_bytes=log.cut_bytes,
+        pairs=pairs.told,
     )
 
 
@@ -100,9 +114,9 @@ def _events(path: Path, problems: list[str]) -> EventLog:
     except FileNotFoundError:
         return EventLog((), ())
     except (OSError, ValueError) as error:
-        problems.append(f"{EVENTS_FILE}: {error}")
+        problems.append(f"{path.name}: {error}")
         return EventLog((), ())
-    problems += [f"{EVENTS_FILE}: {problem}" for problem in log.problems]
+    problems += [f"{path.name}: {problem}" for problem in log.problems]
     return log
 
 

@@ -21,20 +21,22 @@ class Judged:
     reasons: tuple[str, ...]
 
 
-def judge(cases: Sequence[CaseResult]) -> Judged:
+def judge(cases: Sequence[CaseResult], *, pairs_passed: bool = False) -> Judged:
     """FAIL if anything failed; else INCOMPLETE if anything was not measured; else PASS.
+
+    ``pairs_passed``: cases of pairs passed that are not among ``cases``.
 
     Nothing measured at all is INCOMPLETE. Results of other tools can fail a run, but they are
     no measurement of ours.
     """
     others = [case for case in cases if case.outcome is not PASSED]
-    failed = sum(case.fails for case in others)
+    failed = sum(case.stands_for for case in others if case.fails)
     reasons = []
     if failed:
         reasons.append(f"{_cases(failed)} failed")
-    if unmeasured := sum(case.unmeasured for case in others):
+    if unmeasured := sum(case.stands_for for case in others if case.unmeasured):
         reasons.append(f"{_cases(unmeasured)} could not be measured")
-    measured = any(_is_measurement(case) for case in cases)
+    measured = pairs_passed or any(_is_measurement(case) for case in cases)
     if not measured:
         reasons.append(NOTHING_MEASURED)
     if failed:

@@ -28,11 +28,12 @@ def test_a_run_of_healthy_nodes_lacks_nothing(tmp_path: Path) -> None:
     assert summary.reasons == ()
 
 
+@pytest.mark.parametrize("wide", [False, True])
 def test_each_way_to_be_bad_is_found_where_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool
 ) -> None:
     monkeypatch.setattr(made_up, "ONE_BAD_OF", 2)
-    spec = made_up.write(tmp_path / "run", 12)
+    spec = made_up.write(tmp_path / "run", 12, wide=wide)
     sick = made_up.sick_nodes([node.name for node in spec.nodes])
     assert list(sick.values()) == list(made_up.SICKNESSES)
     node = {sickness: name for name, sickness in sick.items()}
@@ -73,6 +74,13 @@ def test_bars_that_are_held() -> None:
 def test_a_bar_that_is_missed_is_told(change: dict[str, object]) -> None:
     (problem,) = scale.missed([run(10), run(1000, **change)])
     assert "1000" in problem
+
+
+def test_a_case_of_a_large_wide_run_costs_no_more_than_one_of_a_small_one() -> None:
+    few, many = run(10, cases=100_000), run(1000, cases=100_000_000)
+    assert scale.missed([few, many], wide=True) == []
+    (problem,) = scale.missed([few, run(1000, cases=1_000_000)], wide=True)
+    assert "case of 1000" in problem
 
 
 def test_times_are_medians_and_memory_is_the_most_of_several_merges() -> None:
