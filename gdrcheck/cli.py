@@ -112,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_node(commands)
     _add_merge(commands)
     _add_results(commands)
+    _add_jobs(commands)
     return parser
 
 
@@ -300,6 +301,15 @@ def _add_results(commands: _Commands[argparse.ArgumentParser]) -> None:
 
     for command in COMMANDS:
         command.add(_add(commands, command.name, command.text, command.handler, output=""))
+
+
+def _add_jobs(commands: _Commands[argparse.ArgumentParser]) -> None:
+    from gdrcheck.commands.job_options import COLLECT, KUBERNETES, OF_KUBERNETES
+
+    group = commands.add_parser("kubernetes", help=KUBERNETES, description=KUBERNETES)
+    of_group = group.add_subparsers(required=True, metavar="COMMAND")
+    for parent, command in ((commands, COLLECT), *((of_group, one) for one in OF_KUBERNETES)):
+        command.add(_add(parent, command.name, command.text, command.handler, output=""))
 
 
 def _print_json(data: object) -> None:

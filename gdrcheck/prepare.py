@@ -18,15 +18,14 @@ from gdrcheck.inventory import Judged, judge
 from gdrcheck.inventory_files import Inventory
 from gdrcheck.node.clock import overall_s
 from gdrcheck.outcome import InputError
-from gdrcheck.pairing.plan import is_wide, planned_s, wide_bytes
-from gdrcheck.results.events import MAX_FILE_BYTES
-from gdrcheck.results.folder import IB_LINKS_FILE
+from gdrcheck.pairing.plan import planned_s
+from gdrcheck.results.folder import IB_LINKS_FILE, LATEST, point_latest_at
 from gdrcheck.results.pairs import scheduled
+from gdrcheck.results.round_limits import too_many_rounds
 from gdrcheck.run import RunSpec, new_run_id
 from gdrcheck.yaml_lines import dotted
 
 SECRET_BYTES = 32
-LATEST = "latest"
 # Enough for thousands of hosts with all their variables.
 MAX_INPUT_BYTES = 64 << 20
 
@@ -94,7 +93,9 @@ def prepare(
     """
     judged = judge(inventory, playbook_folder, now.date())
     run = _run(inventory, judged, now)
-    _refuse_too_many_rounds(run)
+    longer = "phase_s in gdrcheck_deadlines to twice that"
+    if problems := [*too_many_rounds(run, "gdrcheck_rounds:", longer)]:
+        raise InputError(*problems)
     results = (playbook_folder / (results_folder or judged.run_variables.results_dir)).absolute()
     folder = results / run.run_id
     try:
@@ -137,28 +138,6 @@ def _run(inventory: Inventory, judged: Judged, now: datetime) -> RunSpec:
         )
     except ValidationError as error:
         raise InputError(*(f"inventory: {one['msg']}" for one in error.errors())) from error
-
-
-def _refuse_too_many_rounds(run: RunSpec) -> None:
-    """Before hours of measuring that a deadline would end, or whose results no merge would read."""
-    problems = []
-    start = f"gdrcheck_rounds: {run.rounds}:"
-    if (planned := planned_s(run)) > run.waits.phase_s:
-        problems.append(
-            f"{start} they are planned to take {planned:.0f} s, and the deadline of the pairs is "
-            f"{run.waits.phase_s:.0f} s; set fewer, or phase_s in gdrcheck_deadlines to twice that"
-        )
-    written = wide_bytes(run) if is_wide(run) else {}
-    most = max(written, key=lambda name: written[name], default="")
-    if most and written[most] > MAX_FILE_BYTES:
-        pairs = sum(pair.initiator == most for pair in scheduled(run))
-        problems.append(
-            f"{start} the results of {most}, which would measure {pairs} pairs, come to about "
-            f"{written[most] >> 20} MiB, and a merge reads {MAX_FILE_BYTES >> 20} MiB of a node; "
-            f"set gdrcheck_rounds to {pairs * MAX_FILE_BYTES // written[most]} or less"
-        )
-    if problems:
-        raise InputError(*problems)
 
 
 def _options(judged: Judged, playbook_folder: Path) -> dict[str, object]:
@@ -204,7 +183,7 @@ def _write(folder: Path, run: RunSpec, ib_links: bytes | None, *, switch_latest:
             (folder / IB_LINKS_FILE).write_bytes(ib_links)
         _write_secret(folder / "secret")
         if switch_latest:
-            _switch(latest, folder.name)
+            point_latest_at(folder)
 
 
 @contextlib.contextmanager
@@ -222,14 +201,3 @@ def _write_secret(path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(SECRET_BYTES))
-
-
-def _switch(latest: Path, target: str) -> None:
-    """Point ``latest`` at ``target`` in one step, so that it never points nowhere."""
-    temporary = latest.with_name(f".{latest.name}-{target}")
-    temporary.symlink_to(target)
-    try:
-        temporary.replace(latest)
-    except OSError:
-        temporary.unlink()
-        raise

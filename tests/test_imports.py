@@ -28,6 +28,7 @@ ALLOWED = {
     "results": {PURE, "findings", "facts", "rules", "pairing"},
     "report": {PURE, "findings", "results"},
     "node": {PURE, "findings", "facts", "probes", "pairing", "results"},
+    "kubernetes": {PURE, "findings", "facts", "pairing", "results", "node"},
 }
 # The ends where everything comes together; nobody imports them but the entry point.
 TOP = {"cli", "__main__", "commands", "prepare", "schemas"}

@@ -108,7 +108,7 @@ def test_rounds_beyond_what_a_merge_reads_are_refused(
         prepared(request_data, tmp_path)
     (size,) = refused.value.problems
     assert size.startswith("gdrcheck_rounds: all: the results of node0, which would measure 299")
-    most = int(size.split("set gdrcheck_rounds to ")[1].split()[0])
+    most = int(size.split(" MiB of a node; set ")[1].split()[0])
     request_data["hostvars"]["node0"]["gdrcheck_rounds"] = most
     assert prepared(request_data, tmp_path).pairs_s > 1800
 

@@ -223,6 +223,33 @@ ENTRIES = (
         source="connect(2), bind(2), ss(8)",
     ),
     Entry(
+        code="RUN-PEER-NEVER-ARRIVED",
+        title="A pod of the Job never arrived",
+        meaning=(
+            "Index 0 of the Kubernetes Job waited for the pods of all indexes, and this one did "
+            "not come. Its node is not known, so it is named after its index. The others were "
+            "measured without it: the verdict is INCOMPLETE at best."
+        ),
+        evidence=(
+            "How long index 0 waited, and whether somebody came who did not prove the secret."
+        ),
+        causes=(
+            "Fewer nodes fit the Job than it has completions: taken, tainted, or out of GPUs or "
+            "RDMA resources.",
+            "The image could not be pulled there, or not within the time.",
+            "The pod cannot reach index 0: name resolution, a network policy, or a firewall on the "
+            "port of the Job.",
+            "It has another secret, as a pod that is left over from an earlier Job does.",
+        ),
+        repair=(
+            "See where the pods are: `kubectl get pods -o wide`.",
+            "Read why one waits: `kubectl describe pod POD`.",
+            "Ask for as many pods as there are free nodes, or give index 0 more patience "
+            "(GDRCHECK_ARRIVAL_S), and start the Job again.",
+        ),
+        source="gdrcheck's own rule: nothing measured is not a pass",
+    ),
+    Entry(
         code="RUN-NO-TOOLKIT",
         title="The engine cannot give GPUs to a container",
         meaning=(

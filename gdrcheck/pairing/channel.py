@@ -221,28 +221,29 @@ def connect(
     """A channel to ``peer``, tried again until ``deadline_s`` is over or ``stop`` is set.
 
     PeerRefused when the proven peer says that trying again is useless, else PeerError with the
-    last reason. The caller closes the channel.
+    last reason, whose cause is what the last attempt met. The caller closes the channel.
     """
     deadline = Deadline.after(deadline_s)
     stop = stop or threading.Event()
     pause_s = FIRST_PAUSE_S
     reason = "no attempt was made"
+    met: Exception | None = None
     while not deadline.expired and not stop.is_set():
         try:
             return _attempt(address, port, identity, peer, purpose, deadline.within(ATTEMPT_S))
         except PeerRefused:
             raise
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason, met = error.strerror or str(error), error
         except GdrcheckError as error:
-            reason = str(error)
+            reason, met = str(error), error
         stop.wait(min(pause_s, deadline.remaining_s))
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
     raise PeerError(
         f"{peer}: no channel to {address} port {port} within {deadline_s:g} s; last: {reason}",
         side=peer,
         step="connect",
-    )
+    ) from met
 
 
 def _attempt(

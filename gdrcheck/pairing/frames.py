@@ -12,12 +12,13 @@ import json
 import select
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gdrcheck.outcome import GdrcheckError
-from gdrcheck.pairing import hand_messages, messages, session_messages, tools
+from gdrcheck.pairing import hand_messages, job_messages, messages, session_messages, tools
 from gdrcheck.pairing.deadline import Deadline
 from gdrcheck.pairing.messages import Body
 
@@ -26,7 +27,25 @@ MAX_TEXT_BYTES = 64 * 1024
 TAG_BYTES = 32
 LENGTH = struct.Struct("!I")
 CHUNK_BYTES = 64 * 1024
-BODIES = messages.BODIES | session_messages.BODIES | tools.BODIES | hand_messages.BODIES
+
+
+def _every(*rooms: Mapping[str, type[Body]]) -> dict[str, type[Body]]:
+    """All kinds of body by their type. ValueError for a type that two of ``rooms`` claim."""
+    found: dict[str, type[Body]] = {}
+    for room in rooms:
+        if twice := found.keys() & room.keys():
+            raise ValueError(f"two kinds of body are called {', '.join(sorted(twice))}")
+        found.update(room)
+    return found
+
+
+BODIES = _every(
+    messages.BODIES,
+    session_messages.BODIES,
+    tools.BODIES,
+    hand_messages.BODIES,
+    job_messages.BODIES,
+)
 
 
 class FrameError(GdrcheckError):

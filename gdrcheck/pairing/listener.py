@@ -2,7 +2,8 @@
 
 Whoever has not proven the secret gets ``HANDSHAKE_S`` in total, one frame, and one of
 ``MAX_UNPROVEN`` places; when those are taken, the oldest gives way, so silence cannot lock out
-those who belong here. What is dropped is counted and logged to ``gdrcheck.channel``.
+those who belong here. What is dropped is counted and logged to ``gdrcheck.channel``, and
+``last_dropped`` says what was last and why.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Listener:
         beat_s: float | None = None,
     ) -> None:
         self.dropped: Counter[str] = Counter()
+        self.last_dropped = ""
         self._identity = identity
         self._address, self._port = address, port
         self._allowed = frozenset(allowed_peers) - {identity.node}
@@ -231,6 +233,7 @@ class Listener:
     def _drop(self, kind: str, waiting: _Unproven, reason: str) -> None:
         with self._changed:
             self.dropped[kind] += 1
+            self.last_dropped = f"from {waiting.source}: {reason}"
         log.warning("dropped a connection from %s (%s): %s", waiting.source, kind, reason)
 
     def _refusal(self, hello: Hello) -> Refused | None:

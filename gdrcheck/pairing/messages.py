@@ -16,7 +16,7 @@ from gdrcheck.run import NODE_NAME_PATTERN, RUN_ID_PATTERN
 from gdrcheck.transfer import EndLimits
 from gdrcheck.verbs import protocol
 
-Purpose = Literal["rendezvous", "pair"]
+Purpose = Literal["rendezvous", "pair", "job"]
 NodeName = Annotated[str, Field(pattern=NODE_NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=2000)]
 Short = Annotated[str, Field(max_length=253)]

@@ -24,6 +24,7 @@ from gdrcheck.run import RunSpec
 RUN_FILE = "run.json"
 STATES_FILE = "states.json"
 SECRET_FILE = "secret"
+LATEST = "latest"
 IB_LINKS_FILE = "ib_links.txt"
 MAX_RUN_BYTES = 64 * 1024 * 1024
 MAX_STATES_BYTES = 64 * 1024 * 1024
@@ -121,6 +122,23 @@ def ib_links(folder: Path) -> links.IbLinks | None:
     except ValueError as error:
         raise InputError(f"{folder}: {error}") from error
     return links.parse(data.decode("utf-8", "replace"), str(path))
+
+
+def point_latest_at(folder: Path) -> None:
+    """Point ``latest``, beside ``folder``, at it in one step, so that it never points nowhere.
+
+    InputError when something else is called so.
+    """
+    latest = folder.parent / LATEST
+    if latest.exists() and not latest.is_symlink():
+        raise InputError(f"{latest}: is no symbolic link; expected none or one: move it away")
+    temporary = latest.with_name(f".{latest.name}-{folder.name}")
+    temporary.symlink_to(folder.name)
+    try:
+        temporary.replace(latest)
+    except OSError:
+        temporary.unlink()
+        raise
 
 
 def remove_secret(folder: Path) -> None:

@@ -49,7 +49,7 @@ def sort_nodes(summary: Summary, data: Data) -> Sorted:
     """The nodes of the run by what it found; in its order."""
     bad: defaultdict[str, list[str]] = defaultdict(list)
     unknown: defaultdict[str, list[str]] = defaultdict(list)
-    for node, why in _named(summary, data):
+    for node, why in named(summary, data):
         bad[node].append(why)
     for node, why in _open(summary, data):
         unknown[node].append(why)
@@ -76,12 +76,12 @@ def _once(why: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(why))
 
 
-def _named(summary: Summary, data: Data) -> Iterator[tuple[str, str]]:
+def named(summary: Summary, data: Data) -> Iterator[tuple[str, str]]:
     """The nodes that findings name, and those of the rails that pairs point to."""
-    for entry in _failing(summary):
+    for entry in failing(summary):
         where = entry.finding.where
         alone = (where.peer or where.node).partition("/")[0] == where.node
-        of_run = entry.finding.code.startswith(OF_THE_RUN) or _is_of_all(entry, data)
+        of_run = entry.finding.code.startswith(OF_THE_RUN) or is_of_all(entry, data)
         if alone and where.node in summary.nodes and not of_run:
             yield where.node, f"{entry.finding.code} at {where.text()}"
     for suspect in summary.suspects:
@@ -92,13 +92,7 @@ def _named(summary: Summary, data: Data) -> Iterator[tuple[str, str]]:
 
 def _open(summary: Summary, data: Data) -> Iterator[tuple[str, str]]:
     """What is not known, or failed without a finding, of a node itself or of all of them."""
-    for name, node in summary.nodes.items():
-        if node.state != "ok":
-            yield name, f"{node.state}: {node.reason}" if node.reason else f"state {node.state}"
-        elif not node.complete:
-            yield name, "not all of its results are here"
-        if not any(data.suites.get(name, {}).get(kind) for kind in (PASSED, str(Outcome.FAILED))):
-            yield name, "nothing of it was measured"
+    yield from without_results(summary, data)
     for suite, by_kind in data.suites.items():
         for kind in sorted(BAD_KINDS & by_kind.keys()):
             for id_ in by_kind[kind]:
@@ -106,21 +100,37 @@ def _open(summary: Summary, data: Data) -> Iterator[tuple[str, str]]:
                     yield name, f"{kind}: {id_}"
 
 
-def _nodes_of(suite: str, id_: str, kind: str, summary: Summary, data: Data) -> tuple[str, ...]:
-    """The nodes that a case which is not good is held against."""
-    if suite in summary.nodes:
-        return (suite,)
-    named = tuple(
+def without_results(summary: Summary, data: Data) -> Iterator[tuple[str, str]]:
+    """The nodes whose results are not whole, or tell of no measurement."""
+    for name, node in summary.nodes.items():
+        if node.state != "ok":
+            yield name, f"{node.state}: {node.reason}" if node.reason else f"state {node.state}"
+        elif not node.complete:
+            yield name, "not all of its results are here"
+        if not any(data.suites.get(name, {}).get(kind) for kind in (PASSED, str(Outcome.FAILED))):
+            yield name, "nothing of it was measured"
+
+
+def nodes_in(id_: str, summary: Summary) -> tuple[str, ...]:
+    """The nodes of the run that the name of a case tells, in its order."""
+    return tuple(
         dict.fromkeys(
             name
             for place in _PLACE.findall(id_.partition("[")[2])
             if (name := place.partition("/")[0]) in summary.nodes
         )
     )
+
+
+def _nodes_of(suite: str, id_: str, kind: str, summary: Summary, data: Data) -> tuple[str, ...]:
+    """The nodes that a case which is not good is held against."""
+    if suite in summary.nodes:
+        return (suite,)
+    named_there = nodes_in(id_, summary)
     if suite == PAIRS:
-        return named or tuple(summary.nodes)
+        return named_there or tuple(summary.nodes)
     if suite == FLEET and id_.partition("[")[0] in OF_A_NODE:
-        return named
+        return named_there
     # A failed comparison names its nodes by its findings.
     if suite == FLEET and kind == Outcome.FAILED and data.findings.get(suite, {}).get(id_):
         return ()
@@ -134,7 +144,7 @@ def _open_pairs(
     or not known itself, and the node was measured with others; and those that failed with all.
     """
     suspicious = set(bad) | set(unknown)
-    for name, pairs in _pairs(data).items():
+    for name, pairs in pairs_by_node(data).items():
         clean = pairs.passed - pairs.open.keys() - suspicious
         for partner, why in pairs.open.items():
             if partner not in suspicious or not clean:
@@ -143,7 +153,7 @@ def _open_pairs(
             yield name, f"passed with no partner; failed: {next(iter(pairs.failed.values()))}"
 
 
-def _pairs(data: Data) -> Mapping[str, _Pairs]:
+def pairs_by_node(data: Data) -> Mapping[str, _Pairs]:
     """By node. Failed pairs are not open: what they point to is said by suspects."""
     found: defaultdict[str, _Pairs] = defaultdict(_Pairs)
     for series in data.series:
@@ -181,11 +191,11 @@ def _unnamed(summary: Summary, data: Data, bad: Mapping[str, object]) -> Iterato
         if len(suspect.place) > 1:
             for node in sorted(nodes & summary.nodes.keys()):
                 yield node, f"{' <-> '.join(suspect.place)}: {suspect.reason}"
-    for entry in _failing(summary):
+    for entry in failing(summary):
         finding = entry.finding
         nodes = {finding.where.node, (finding.where.peer or "").partition("/")[0]}
         nodes &= summary.nodes.keys()
-        if not nodes or _is_of_all(entry, data):
+        if not nodes or is_of_all(entry, data):
             nodes = set(summary.nodes)
         elif nodes & bad.keys():
             continue
@@ -193,7 +203,7 @@ def _unnamed(summary: Summary, data: Data, bad: Mapping[str, object]) -> Iterato
             yield node, f"{finding.code} at {finding.where.text()}"
 
 
-def _failing(summary: Summary) -> Iterator[SummaryFinding]:
+def failing(summary: Summary) -> Iterator[SummaryFinding]:
     """The findings that fail the run."""
     for entry in summary.findings:
         fails = entry.outcome is Outcome.FAILED and entry.finding.severity is Severity.FAIL
@@ -201,7 +211,7 @@ def _failing(summary: Summary) -> Iterator[SummaryFinding]:
             yield entry
 
 
-def _is_of_all(entry: SummaryFinding, data: Data) -> bool:
+def is_of_all(entry: SummaryFinding, data: Data) -> bool:
     """Whether a comparison of nodes says that something is wrong, and not with which of them: the
     node that its finding stands at is the first of those that differ, or of a tie.
     """

@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gdrcheck.findings.model import Finding
 from gdrcheck.outcome import InputError
 
-State = Literal["ok", "unreachable", "refused", "start failed", "timed out", "no result"]
+# "never arrived" is of a Kubernetes Job: a pod that index 0 waited for in vain.
+State = Literal[
+    "ok", "unreachable", "refused", "start failed", "timed out", "no result", "never arrived"
+]
 
 
 class SeenState(BaseModel):

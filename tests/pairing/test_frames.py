@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrcheck.facts import DEVICE_NAME_PATTERN
+from gdrcheck.pairing import hand_messages, job_messages, messages, session_messages, tools
 from gdrcheck.pairing.deadline import Deadline
 from gdrcheck.pairing.frames import (
+    BODIES,
     LENGTH,
     MAX_TEXT_BYTES,
     ConnectionLost,
@@ -211,3 +213,11 @@ def test_the_largest_endpoint_fits_a_frame():
     )  # fmt: skip
     body = EndpointMade(rail=1, number=1, info=info)
     assert unpack(KEY, 1, pack(KEY, 1, body)) == body
+
+
+def test_no_two_kinds_of_body_have_one_name() -> None:
+    """A frame says its kind by name: with two of one name, a node takes the one for the other."""
+    rooms = (messages, session_messages, tools, hand_messages, job_messages)
+    kinds = [body for room in rooms for body in room.BODIES.values()]
+    assert len({kind.TYPE for kind in kinds}) == len(kinds) == len(BODIES)
+    assert all(BODIES[kind.TYPE] is kind for kind in kinds)
