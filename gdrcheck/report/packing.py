@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from gdrcheck.results.data_blocks import packed
 
 MAX_STEPS = 250
 LEAST_SHARE = 0.001
@@ -28,16 +28,6 @@ class Blobs:
         if number == len(self.texts):
             self.texts.append(text)
         return number
-
-
-def packed(raw: bytes | bytearray) -> str:
-    """``raw`` compressed, as text."""
-    # Scattering numbers have no repetitions to be found; looking for them takes longest of all.
-    maker = zlib.compressobj(strategy=zlib.Z_HUFFMAN_ONLY)
-    found = maker.compress(raw) + maker.flush()
-    if len(found) < len(raw) / 4:
-        found = min(found, zlib.compress(raw, 6), key=len)
-    return base64.b64encode(found).decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,21 @@ and the one of the way back. What is looked up for each row is a byte, by its in
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, compress
 from operator import or_
+from typing import NamedTuple
 
 from gdrcheck.report.packing import Blobs
 from gdrcheck.results.data import Data
 from gdrcheck.results.data_blocks import Block, BlockNumbers
 
 MAX_BYTE = 256
+# A column that is one byte but for this share is filled, and only the others are looked up.
+NEARLY_ALL, SAMPLES = 0.9, 1000
 # From an index of a row to a byte.
 Table = Sequence[int]
 
@@ -69,6 +73,18 @@ class Layouts:
         return self._known[key]
 
 
+class _Gathered(NamedTuple):
+    """For each cell of a layout its place among the rows both ways, beyond their end for a cell of
+    no row; for each row its cell; for each cell whether it is of a row.
+
+    The last of ``rows`` and of ``filled`` stand for what is nowhere.
+    """
+
+    places: array[int]
+    rows: array[int]
+    filled: bytes
+
+
 class Pairs:
     """A block with its columns unpacked. InputError when they are damaged."""
 
@@ -79,7 +95,7 @@ class Pairs:
         self.rows = len(self.initiators)
         self._count = len(data.nodes)
         self._numbers = {(one.case, one.name): one for one in block.numbers}
-        self._gathered: dict[int, tuple[array[int], bool]] = {}
+        self._gathered: dict[int, _Gathered] = {}
 
     def cases(self, rail: int | None, mode: str) -> list[int]:
         """The numbers of the cases of a rail and mode."""
@@ -119,14 +135,17 @@ class Pairs:
         """
         if layout.blob not in self._gathered:
             self._gathered[layout.blob] = self._gather(layout.present)
-        places, whole = self._gathered[layout.blob]
-        if whole and out == back and out.count(out[:1]) == len(out):
-            return out[:1] * len(places)
-        return bytes(map((out + back + b"\0").__getitem__, places))
+        places, rows, filled = self._gathered[layout.blob]
+        both = out + back
+        if (few := _few_others(both)) is not None:
+            common, others = few
+            found = bytearray(filled.translate(b"\0" + common * (MAX_BYTE - 1)))
+            for row in others:
+                found[rows[row]] = both[row]
+            return bytes(found[: len(places)])
+        return bytes(map((both + b"\0").__getitem__, places))
 
-    def _gather(self, present: bytes) -> tuple[array[int], bool]:
-        """For each cell that is present its place among the rows both ways, and whether all have
-        one."""
+    def _gather(self, present: bytes) -> _Gathered:
         nowhere = 2 * self.rows
         found = array("I", [nowhere]) * self._count**2
         pairs = zip(self.initiators, self.responders, strict=True)
@@ -134,7 +153,23 @@ class Pairs:
             found[first * self._count + second] = row
             found[second * self._count + first] = self.rows + row
         places = array("I", compress(found, present))
-        return places, nowhere not in places
+        rows = array("I", [len(places)]) * (nowhere + 1)
+        for cell, row in enumerate(places):
+            rows[row] = cell
+        filled = bytes(row != nowhere for row in places) + b"\0"
+        return _Gathered(places, rows, filled)
+
+
+def _few_others(column: bytes) -> tuple[bytes, Iterator[int]] | None:
+    """The byte that nearly all of ``column`` are, and where others stand; None if there is none."""
+    sample = column[:: len(column) // SAMPLES + 1]
+    if not sample:
+        return None
+    common = bytes([max(set(sample), key=sample.count)])
+    if column.count(common) < len(column) * NEARLY_ALL:
+        return None
+    others = re.finditer(b"[^" + re.escape(common) + b"]+", column)
+    return common, (at for match in others for at in range(*match.span()))
 
 
 def worst_ranks(texts: Iterable[str], cases: Sequence[int], ranks: Mapping[str, int]) -> list[int]:
