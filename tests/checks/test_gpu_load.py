@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import time
 from dataclasses import replace
 
 import pytest
@@ -12,6 +15,20 @@ from tests.captured.running import Ran
 from tests.checks.world import CONFIG, World, wrong
 
 FILES = ("check_gpu_load.py",)
+REST_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+def resting() -> None:
+    """No GPU still shows the load that a test before this one, in the same process, put on it."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return
+    end = time.monotonic() + REST_S
+    while any(driver.gdrcheck_emulated_busy(number) & 1 for number in range(len(CONFIG.gpus))):
+        assert time.monotonic() < end, "the emulated GPUs do not come to rest"
+        time.sleep(0.05)
 
 
 def with_values(number: int, values: dict[str, int | str]) -> Config:
