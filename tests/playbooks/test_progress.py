@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import RLock
+from threading import RLock, Timer
 from types import ModuleType
 from typing import BinaryIO, TextIO
 
@@ -22,6 +23,8 @@ import yaml
 
 from .conftest import REPOSITORY
 
+# Of one run of a playbook, which is then killed.
+LIMIT_S = 300
 ERASE = "\r\x1b[K"
 
 
@@ -426,6 +429,10 @@ class Run:
             start_new_session=True,
         )
         os.close(writer)
+        # Whoever reads its output reads to its end.
+        limit = Timer(LIMIT_S, process.kill)
+        limit.daemon = True
+        limit.start()
         return process, reader
 
     def play(self, *arguments: str, status: int, columns: int = 0) -> str:
@@ -541,9 +548,10 @@ def test_an_interrupted_run_says_so_and_still_shows_its_result(a_run: Run, colum
     - name: Go on
       ansible.builtin.debug: {msg: going on}
     - name: Linger
-      ansible.builtin.wait_for: {timeout: 100}
+      ansible.builtin.command: {argv: [sh, -c, "echo > LINGERS; exec sleep 100"]}
 """
-    (a_run.folder / "play.yml").write_text(held)
+    lingers = a_run.folder / "lingers"
+    (a_run.folder / "play.yml").write_text(held.replace("LINGERS", str(lingers)))
     a_run.environment["PYTHONUNBUFFERED"] = "1"
     process, reader = a_run.start("-i", "hosts.yml", "play.yml", columns=columns)
     with process:
@@ -551,6 +559,10 @@ def test_an_interrupted_run_says_so_and_still_shows_its_result(a_run: Run, colum
         while (b"Linger" if columns else b"going on") not in begun:
             begun += os.read(reader, 65536)
         assert b"verdict" not in begun
+        # A process of Ansible's that is interrupted while it reports takes the lock for that along.
+        while not lingers.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         output = rest(reader)
         assert process.wait(60) != 0
