@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import Protocol, TypeVar
 
 from gdrcheck.outcome import NotJudged, PeerError
@@ -143,24 +144,30 @@ def _side_by_side(
     near: Role, far: Role, part: Callable[[Role], T], spare: Callable[[], None] | None = None
 ) -> dict[Role, T]:
     """What ``part`` returns for both roles, done at the same time; ``spare`` is called as soon as
-    the far end's has failed.
+    the far end's has failed, to end the near one's.
 
     Raises, if any failed, the error that says most: of an end whose child told what it was before
-    one that was only waited for.
+    one that was only waited for. A near end that was ended for the far one's sake says nothing.
     """
+    done, ended = Event(), Event()
 
     def there() -> T | NotJudged | PeerError:
         result = _tried(part, far)
-        if spare is not None and isinstance(result, Exception):
+        if spare is not None and isinstance(result, Exception) and not done.is_set():
+            ended.set()
             spare()
         return result
 
     with ThreadPoolExecutor(1, thread_name_prefix="rdma_cm-peer") as pool:
         waited = pool.submit(there)
-        ends = {near: _tried(part, near), far: waited.result()}
-    failures = [end for end in ends.values() if isinstance(end, NotJudged | PeerError)]
-    if failures:
-        raise min(failures, key=_telling)
+        here = _tried(part, near)
+        done.set()
+        ends = {near: here, far: waited.result()}
+    failed = {role: end for role, end in ends.items() if isinstance(end, NotJudged | PeerError)}
+    if ended.is_set():
+        raise failed[far]
+    if failed:
+        raise min(failed.values(), key=_telling)
     return {role: end for role, end in ends.items() if not isinstance(end, NotJudged | PeerError)}
 
 

@@ -170,6 +170,14 @@ def test_this_end_does_not_wait_for_one_that_has_failed(make: Make) -> None:
     assert time.monotonic() - begun < waits.connect_s
 
 
+def test_an_end_that_was_ended_because_the_other_died_is_not_to_blame(make: Make) -> None:
+    waits = Deadlines(completion_s=20, connect_s=40, check_s=90, rail_s=200)
+    near, far = make("a", "go hangs", waits=waits), make("b", "go dies")
+    with pytest.raises(EndFailure, match="SIGSEGV") as failure:
+        run(near, far)
+    assert failure.value.side == "b"
+
+
 def test_the_next_exchange_after_a_death_has_a_new_child(make: Make, tmp_path: Path) -> None:
     near, far = make("a"), make("b", "go dies")
     for _ in range(2):
