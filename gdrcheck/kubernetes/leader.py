@@ -37,6 +37,7 @@ from gdrcheck.pairing.job_messages import (
 )
 from gdrcheck.pairing.listener import Listener
 from gdrcheck.pairing.messages import Refused
+from gdrcheck.pairing.reception import Reception
 
 TICK_S = 0.5
 # A receive that only waits is repeated: what ends it is silence, or a loss.
@@ -81,14 +82,10 @@ class Leader:
         self._document: JobDocument | None = None
         self._verdicts: Mapping[str, JobVerdict] | None = None
         self._replaced = ""
-        self._closing = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._reception = Reception(self._listener, "job", self._attend)
 
     def __enter__(self) -> Leader:
-        self._listener.__enter__()
-        thread = threading.Thread(target=self._accept, name="job", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        self._reception.__enter__()
         return self
 
     def __exit__(
@@ -97,14 +94,7 @@ class Leader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with self._changed:
-            self._closing.set()
-            channels = [pod.channel for pod in self._pods.values() if pod.channel is not None]
-        self._listener.close()
-        for channel in channels:
-            channel.cut()
-        for thread in self._threads:
-            thread.join()
+        self._reception.__exit__(kind, error, traceback)
 
     @property
     def knocked(self) -> str:
@@ -191,36 +181,22 @@ class Leader:
     def _name(self, pod: _Pod) -> str:
         return pod_name(self._settings.job, pod.arrived.index)
 
-    def _accept(self) -> None:
-        while not self._closing.is_set():
-            channel = self._listener.accept(None, "job", TICK_S)
-            if channel is None:
-                continue
-            with self._changed:
-                self._threads = [thread for thread in self._threads if thread.is_alive()]
-                thread = threading.Thread(
-                    target=self._attend, args=(channel,), name=f"job-{channel.peer}", daemon=True
-                )
-                self._threads.append(thread)
-                thread.start()
-
     def _attend(self, channel: Channel) -> None:
         """Serve one pod until its connection ends."""
-        with channel:
-            pod = None
-            try:
-                pod = self._admit(channel, channel.receive(self._waits.silence_s, Arrived))
-                if pod is not None:
-                    self._take(channel, pod)
-            except PeerError as error:
-                log.info("%s", error)
-            except binascii.Error as error:
-                log.warning("%s: results that are no base64: %s", channel.peer, error)
-            with self._changed:
-                if pod is not None and pod.channel is channel:
-                    pod.channel = None
-                    pod.heard = channel.heard_at
-                self._changed.notify_all()
+        pod = None
+        try:
+            pod = self._admit(channel, channel.receive(self._waits.silence_s, Arrived))
+            if pod is not None:
+                self._take(channel, pod)
+        except PeerError as error:
+            log.info("%s", error)
+        except binascii.Error as error:
+            log.warning("%s: results that are no base64: %s", channel.peer, error)
+        with self._changed:
+            if pod is not None and pod.channel is channel:
+                pod.channel = None
+                pod.heard = channel.heard_at
+            self._changed.notify_all()
 
     def _admit(self, channel: Channel, arrived: Arrived) -> _Pod | None:
         """The record of the pod that came; None when it is not wanted, which it is then told."""

@@ -28,6 +28,7 @@ from gdrcheck.pairing.messages import (
     Ready,
     Refused,
 )
+from gdrcheck.pairing.reception import Reception
 from gdrcheck.run import Deadlines, NodeSpec
 
 # A list part stays well below the size of a frame: this many rails at most, or one node.
@@ -83,21 +84,17 @@ class Desk:
         self._peers = tuple(peers)
         self._timing = timing
         self._node = spec.name
-        self._listener = Listener(
+        listener = Listener(
             identity, spec.address, spec.port, self._peers, _only_rendezvous, timing.beat_s
         )
+        self._reception = Reception(listener, "rendezvous", self._attend)
         self._changed = threading.Condition()
         self._members: dict[str, _Member] = {}
         self._follows: str | None = None
         self._decided: dict[str, NodeState] | None = None
-        self._closing = threading.Event()
-        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Desk:
-        self._listener.__enter__()
-        thread = threading.Thread(target=self._receive, name="desk", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        self._reception.__enter__()
         return self
 
     def __exit__(
@@ -106,14 +103,7 @@ class Desk:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with self._changed:
-            self._closing.set()
-            channels = [m.channel for m in self._members.values() if m.channel is not None]
-        self._listener.close()
-        for channel in channels:
-            channel.cut()
-        for thread in self._threads:
-            thread.join()
+        self._reception.__exit__(kind, error, traceback)
 
     def follow(self, leader: str | None) -> None:
         """Send everyone to ``leader`` from now on; None: hold them again."""
@@ -182,47 +172,30 @@ class Desk:
             return None
         return NodeState(state="lost", reason=f"alive, but not ready in {timing.phase_s:g} s")
 
-    def _receive(self) -> None:
-        while not self._closing.is_set():
-            channel = self._listener.accept(None, "rendezvous", TICK_S)
-            if channel is None:
-                continue
-            with self._changed:
-                if self._closing.is_set():
-                    channel.close()
-                    return
-                self._threads = [thread for thread in self._threads if thread.is_alive()]
-                thread = threading.Thread(
-                    target=self._attend, args=(channel,), name=f"desk-{channel.peer}", daemon=True
-                )
-                self._threads.append(thread)
-                thread.start()
-
     def _attend(self, channel: Channel) -> None:
         """Serve one report until its connection ends."""
-        with channel:
-            member = self._admit(channel)
-            if member is None:
-                return
-            try:
-                while True:
-                    body = channel.receive(
-                        2 * self._timing.phase_s, Ready, ListTaken,
-                        silence_s=self._timing.silence_s,
-                    )  # fmt: skip
-                    with self._changed:
-                        if isinstance(body, Ready):
-                            member.ready = body
-                        else:
-                            member.has_list = True
-                        self._changed.notify_all()
-            except PeerError as error:
-                log.info("%s", error)
-            with self._changed:
-                if member.channel is channel:
-                    member.channel = None
-                    member.last_heard = channel.heard_at
-                self._changed.notify_all()
+        member = self._admit(channel)
+        if member is None:
+            return
+        try:
+            while True:
+                body = channel.receive(
+                    2 * self._timing.phase_s, Ready, ListTaken,
+                    silence_s=self._timing.silence_s,
+                )  # fmt: skip
+                with self._changed:
+                    if isinstance(body, Ready):
+                        member.ready = body
+                    else:
+                        member.has_list = True
+                    self._changed.notify_all()
+        except PeerError as error:
+            log.info("%s", error)
+        with self._changed:
+            if member.channel is channel:
+                member.channel = None
+                member.last_heard = channel.heard_at
+            self._changed.notify_all()
 
     def _admit(self, channel: Channel) -> _Member | None:
         """The record of the node that reports; None when it has no business here any more."""

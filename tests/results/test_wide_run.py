@@ -21,6 +21,7 @@ from gdrcheck.results.compare_side import Baseline, read, save
 from gdrcheck.results.data_expand import expanded
 from gdrcheck.results.events import Case, EndEvent, Event, PlanEvent, StartEvent, StepEvent
 from gdrcheck.results.merge import merge
+from gdrcheck.results.own_blame import own_blame
 from gdrcheck.results.pair_records import APART, JOURNAL_FILE, PairEvent
 from gdrcheck.results.scheduler_lists import sort_nodes
 from gdrcheck.results.summary import Summary
@@ -395,6 +396,14 @@ def test_the_same_nodes_are_listed_as_good_and_bad(tmp_path: Path) -> None:
     assert wide.good == ordinary.good
     assert wide.bad.keys() == ordinary.bad.keys()
     assert wide.unknown.keys() == ordinary.unknown.keys()
+
+
+@pytest.mark.usefixtures("many_bad")
+def test_each_node_answers_for_the_same(tmp_path: Path) -> None:
+    ordinary, wide = (own_blame(side.summary, side.data) for side in both_sides(tmp_path))
+    codes = {name: blame.exit_code for name, blame in ordinary.items()}
+    assert {name: blame.exit_code for name, blame in wide.items()} == codes
+    assert set(codes.values()) >= {0, 1}
 
 
 @pytest.mark.usefixtures("many_bad")
