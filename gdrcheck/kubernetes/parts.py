@@ -6,6 +6,7 @@ them and no larger than a run can need.
 
 from __future__ import annotations
 
+import io
 import re
 import tarfile
 import zlib
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from gdrcheck.outcome import InputError
 from gdrcheck.results.folder import IB_LINKS_FILE, RUN_FILE, STATES_FILE
 from gdrcheck.results.pack import packed
+from gdrcheck.results.tar_stream import TarStream
 from gdrcheck.results.unpack import ARCHIVE
 from gdrcheck.run import NODE_NAME_PATTERN
 
@@ -59,25 +61,16 @@ def read_part(content: bytes, source: str) -> dict[str, bytes]:
             if len(files) >= MAX_FILES or left_bytes < 0:
                 raise InputError(f"{source}: holds more than a run can have")
             files[name] = file
-    except (tarfile.TarError, ValueError) as error:
+    except (tarfile.TarError, ValueError, EOFError) as error:
         raise InputError(f"{source}: no archive of results: {error}") from error
     return files
 
 
 def _members(data: bytes) -> Iterator[tuple[str, bool, bytes]]:
-    """What an archive holds, up to its mark of the end: name, whether a plain file, and content.
-
-    tarfile reads single headers here and not the archive: for each header that only announces the
-    next one it calls itself, and it goes back where a size is negative.
-    """
-    at, long_name = 0, ""
-    while any(block := data[at : at + tarfile.BLOCKSIZE]):
-        member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        start, end = at + tarfile.BLOCKSIZE, at + tarfile.BLOCKSIZE + member.size
-        if not start <= end <= len(data):
-            raise ValueError("a size is wrong")
-        content = data[start:end]
-        at = end + -member.size % tarfile.BLOCKSIZE
+    """What an archive holds, up to its mark of the end: name, whether a plain file, and content."""
+    tar, long_name = TarStream(io.BytesIO(data)), ""
+    while (member := tar.header()) is not None:
+        content = tar.content(member.size)
         if member.type == tarfile.XHDTYPE and (path := _LONG_NAME.fullmatch(content)):
             long_name = path[1].decode()
             continue

@@ -7,22 +7,15 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 
 from gdrcheck.outcome import Outcome
-from gdrcheck.results.pair_records import TemplateCase
+from gdrcheck.results.pair_records import DIGITS, TemplateCase
 
 # What became of a case, as a column has it: the digits of ``data.KINDS``, and of a case that is
 # told of by itself, whether that says what became of the measurement, passes it over, or does not
 # judge it.
 APART_TELLS, APART_SKIPS, APART_JUDGES_NOT = "-", "s", "n"
-OUTCOME_DIGITS = {
-    Outcome.PASSED: "0",
-    Outcome.FAILED: "1",
-    Outcome.ERROR: "2",
-    Outcome.BLOCKED: "3",
-    Outcome.SKIPPED: "4",
-    Outcome.NOT_JUDGED: "5",
-}
+OUTCOME_DIGITS = {**DIGITS, Outcome.FAILED: "1", Outcome.ERROR: "2", Outcome.BLOCKED: "3"}
 DIGIT_OUTCOMES = {digit: outcome for outcome, digit in OUTCOME_DIGITS.items()}
-GOOD_DIGITS = "045"
+GOOD_DIGITS = "".join(DIGITS.values())
 Template = tuple[TemplateCase, ...]
 Expectation = tuple[float, str]
 

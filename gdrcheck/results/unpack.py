@@ -1,9 +1,7 @@
 """Unpacks what the nodes sent: ``nodes/<node>/results.tar.gz`` into its own folder.
 
 An archive comes from a node that is not trusted: only plain files with plain names, no more of
-them and no larger than a run can need, and never over a file that is there. tarfile reads single
-headers here and not the archive: it believes what these say of long names, sparse files and sizes,
-and takes memory for it without limit.
+them and no larger than a run can need, and never over a file that is there.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdrcheck.outcome import GdrcheckError
+from gdrcheck.results.tar_stream import TarStream
 
 ARCHIVE = "results.tar.gz"
 MAX_FILES = 1000
@@ -29,7 +28,6 @@ MAX_PAX_BYTES = 4096
 # What follows the mark at the end fills a record.
 MAX_REST_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
-_BLOCK_BYTES = tarfile.BLOCKSIZE
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
 
 
@@ -48,7 +46,7 @@ def unpack(archive: Path) -> None:
                 raise UnpackError(f"{archive.name} is no regular file")
             with gzip.GzipFile(fileobj=packed) as stream:
                 _Archive(archive, stream).unpack()
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+    except (tarfile.TarError, ValueError, EOFError, OSError, zlib.error) as error:
         raise UnpackError(f"{archive.name} cannot be unpacked: {error}") from error
 
 
@@ -58,6 +56,7 @@ class _Archive:
     def __init__(self, path: Path, stream: gzip.GzipFile) -> None:
         self._path = path
         self._stream = stream
+        self._tar = TarStream(stream)
         self._left_bytes = MAX_TOTAL_BYTES
 
     def unpack(self) -> None:
@@ -76,24 +75,19 @@ class _Archive:
 
     def _next(self) -> tarfile.TarInfo | None:
         """The header of the next file; None at the end."""
-        member = self._header()
+        member = self._tar.header()
         if member is None:
             return None
         if member.type == tarfile.XHDTYPE:
-            told = self._read(member.size) if 0 <= member.size <= MAX_PAX_BYTES else b" path="
-            self._read(-member.size % _BLOCK_BYTES)
-            member = self._header() if b" path=" not in told and b" size=" not in told else member
+            short = 0 <= member.size <= MAX_PAX_BYTES
+            told = self._tar.content(member.size) if short else b" path="
+            if b" path=" not in told and b" size=" not in told:
+                member = self._tar.header()
         plain = member is not None and member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
         if member is None or not plain or member.size < 0 or not _PLAIN_NAME.fullmatch(member.name):
             name = member.name if member is not None else "a header of no file"
             raise self._holds(f"{name!r}, which is no plain file")
         return member
-
-    def _header(self) -> tarfile.TarInfo | None:
-        block = self._read(_BLOCK_BYTES)
-        if not any(block):
-            return None
-        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
 
     def _extract(self, member: tarfile.TarInfo) -> None:
         target = self._path.parent / member.name
@@ -102,16 +96,10 @@ class _Archive:
         with open(os.open(target, flags, 0o644), "wb") as file:
             left_bytes = member.size
             while left_bytes:
-                chunk = self._read(min(left_bytes, _CHUNK_BYTES))
+                chunk = self._tar.read(min(left_bytes, _CHUNK_BYTES))
                 file.write(chunk)
                 left_bytes -= len(chunk)
-        self._read(-member.size % _BLOCK_BYTES)
-
-    def _read(self, size_bytes: int) -> bytes:
-        data = self._stream.read(size_bytes)
-        if len(data) < size_bytes:
-            raise UnpackError(f"{self._path.name} cannot be unpacked: it ends too early")
-        return data
+        self._tar.pad(member.size)
 
     def _holds(self, what: str) -> UnpackError:
         return UnpackError(f"{self._path.name} holds {what}")

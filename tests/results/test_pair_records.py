@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gdrcheck.findings.model import Finding, Where
 from gdrcheck.outcome import Outcome
 from gdrcheck.pairing.items import Item, items
-from gdrcheck.results import pair_builder
+from gdrcheck.results import data, pair_builder
 from gdrcheck.results.cases import CaseResult, Ledger
 from gdrcheck.results.events import (
     MAX_LINE_BYTES,
@@ -27,6 +27,7 @@ from gdrcheck.results.packed import pack, unpack
 from gdrcheck.results.pair_builder import PairRecords
 from gdrcheck.results.pair_ledger import PairLedger
 from gdrcheck.results.pair_records import (
+    DIGITS,
     EXPECTATIONS,
     MAX_TROUBLE_CHARS,
     TROUBLES,
@@ -34,7 +35,7 @@ from gdrcheck.results.pair_records import (
     PairEvent,
     TemplateEvent,
 )
-from gdrcheck.results.pair_told import DIGIT_OUTCOMES, ToldPairs
+from gdrcheck.results.pair_told import DIGIT_OUTCOMES, OUTCOME_DIGITS, ToldPairs
 from gdrcheck.results.told import Told
 from tests.results import many
 
@@ -285,3 +286,8 @@ def test_a_template_with_a_case_twice_is_no_event() -> None:
     ]
     with pytest.raises(ValidationError, match="twice"):
         TemplateEvent(phase="pair", number=0, cases=(*template.cases, template.cases[0]))
+
+
+def test_digits_mean_in_records_what_they_mean_in_the_data() -> None:
+    assert {outcome: data.DIGITS[str(outcome)] for outcome in Outcome} == OUTCOME_DIGITS
+    assert {**OUTCOME_DIGITS, **DIGITS} == OUTCOME_DIGITS
