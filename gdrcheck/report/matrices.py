@@ -151,19 +151,8 @@ class _Maker:
             for layer in self._layouts.layers(series):
                 # The worst has the highest rank, and 0 is none.
                 found = worst(found, layer.bytes(self._kinds(series)))
-        return Map(
-            rail=self._drawn.rail,
-            mode=self._drawn.mode,
-            what=OUTCOME,
-            unit="",
-            size="",
-            values=OUTCOMES,
-            rounded=0.0,
-            exact=(),
-            cells=self._layout.blob,
-            bytes=self._blobs.add(found),
-            bad=sum(found.count(OUTCOMES.index(kind) + 1) for kind in BAD),
-        )
+        rail, mode = self._drawn.rail, self._drawn.mode
+        return outcome_map(rail, mode, self._layout.blob, found, self._blobs)
 
     def numbers(self, asked: _Asked, most_bytes: int) -> Map:
         """The numbers of one kind, with the outcome of each one's case, and what was expected."""
@@ -218,6 +207,23 @@ class _Maker:
                 number_of[value, word] = wanted.setdefault(one, len(wanted) + 1)
         found = bytes(number_of.get(one, 0) for one in told)
         return found * rows if alike else found
+
+
+def outcome_map(rail: int | None, mode: str, cells: int, found: bytes, blobs: Blobs) -> Map:
+    """The map of outcomes whose ranks are ``found``, for the cells of the blob ``cells``."""
+    return Map(
+        rail=rail,
+        mode=mode,
+        what=OUTCOME,
+        unit="",
+        size="",
+        values=OUTCOMES,
+        rounded=0.0,
+        exact=(),
+        cells=cells,
+        bytes=blobs.add(found),
+        bad=sum(found.count(OUTCOMES.index(kind) + 1) for kind in BAD),
+    )
 
 
 def worst(one: bytes, other: bytes) -> bytes:

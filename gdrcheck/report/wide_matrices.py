@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 from gdrcheck.report.matrices import (
     ALL_RAILS,
-    BAD,
     BANDWIDTH,
     LATENCY,
     MAX_EXPECTED,
     MAX_NUMBERS_BYTES,
-    OUTCOME,
     OUTCOMES,
     SMALL_BYTES,
     Map,
     Wanted,
+    outcome_map,
     worst,
 )
 from gdrcheck.report.packing import Blobs, rounded_by
@@ -142,19 +141,7 @@ class _Drawn:
             found = worst(found, self._gathered(pairs, ways))
         beside = self._worst_beside()
         found = self._laid(found, {at: max(rank, found[at]) for at, rank in beside.items()})
-        return Map(
-            rail=self._rail,
-            mode=self._mode,
-            what=OUTCOME,
-            unit="",
-            size="",
-            values=OUTCOMES,
-            rounded=0.0,
-            exact=(),
-            cells=self._layout.blob,
-            bytes=self._blobs.add(found),
-            bad=sum(found.count(OUTCOMES.index(kind) + 1) for kind in BAD),
-        )
+        return outcome_map(self._rail, self._mode, self._layout.blob, found, self._blobs)
 
     def _worst_beside(self) -> dict[int, int]:
         found: dict[int, int] = {}
