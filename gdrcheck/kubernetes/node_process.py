@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gdrcheck.pairing.deadline import Deadline
 # What it prints stands beside its results, as the playbook keeps the log of its container.
 LOG_FILE = "container.log"
 MAX_LOG_BYTES = 16 << 20
+MAX_LINE_BYTES = 64 << 10
 NODE_COMMAND = (sys.executable, "-m", "gdrcheck", "node")
 TICK_S = 0.2
 # Ended, but for what the kernel still has to do.
@@ -108,11 +109,27 @@ def _reap_orphans(own: int) -> None:
 
 
 def _read(process: subprocess.Popen[bytes], out: Path, say: Say) -> None:
+    """Take in all of its output, whatever becomes of the file: else it would wait for a reader."""
+    try:
+        _keep(_lines(process, say), out)
+    except OSError as error:
+        say(f"{LOG_FILE} cannot be written: {error.strerror}")
+        for _ in _lines(process, say):
+            pass
+
+
+def _lines(process: subprocess.Popen[bytes], say: Say) -> Iterator[bytes]:
+    """The lines, each already said; one that is too long in pieces."""
     assert process.stdout is not None
+    while line := process.stdout.readline(MAX_LINE_BYTES):
+        say(line.decode("utf-8", "replace").rstrip("\n"))
+        yield line
+
+
+def _keep(lines: Iterator[bytes], out: Path) -> None:
     left_bytes = MAX_LOG_BYTES
     with (out.parent / LOG_FILE).open("wb") as file:
-        for line in process.stdout:
-            say(line.decode("utf-8", "replace").rstrip("\n"))
+        for line in lines:
             file.write(line[:left_bytes])
             left_bytes = max(0, left_bytes - len(line))
     # Not before: `gdrcheck node` wants its folder empty when it starts.

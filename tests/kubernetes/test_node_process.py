@@ -99,6 +99,23 @@ def test_the_log_has_a_limit(out: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (out / LOG_FILE).read_bytes() == b"12345678\n1"
 
 
+def test_a_full_disk_costs_the_log_and_neither_the_words_nor_the_end(out: Path) -> None:
+    (out.parent / LOG_FILE).symlink_to("/dev/full")
+    why, said = run("for number in range(40_000): print('line', number)", out)
+    assert why == ""
+    assert f"{LOG_FILE} cannot be written: No space left on device" in said
+    assert [line for line in said if line.startswith("line ")] == [
+        f"line {number}" for number in range(40_000)
+    ]
+
+
+def test_a_line_without_end_is_said_in_pieces(out: Path) -> None:
+    length = 3 * node_process.MAX_LINE_BYTES
+    _, said = run(f"print('x' * {length})", out)
+    assert max(map(len, said)) == node_process.MAX_LINE_BYTES
+    assert (out / LOG_FILE).stat().st_size == length + 1
+
+
 @pytest.fixture
 def orphans_are_ours() -> Iterator[None]:
     """As for PID 1 of a container."""
