@@ -115,6 +115,17 @@ def test_a_pod_that_finds_no_node_does_not_hold_the_others_up(cluster: Cluster) 
     assert any(words.startswith("delete") for words in cluster.asked)
 
 
+def test_a_job_that_failed_is_no_pass_whatever_the_logs_say(cluster: Cluster) -> None:
+    pods = {**ENDED, "gdrcheck-1-cd2": ("Failed", "gpu-b")}
+    cluster.shows({"pods": pods, "ended": "FailureTarget Failed", "failed": "1"})
+    done = cluster.run()
+    assert done.returncode != 0
+    (latest,) = [one for one in cluster.results.iterdir() if one.is_symlink()]
+    assert json.loads((latest / "summary.json").read_text())["verdict"] == "PASS"
+    said = " ".join(done.stdout.split())
+    assert "PASS, but the Job failed, at the indexes 1: a pod ended otherwise" in said
+
+
 def test_what_is_no_rendered_folder_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     for options in ((), ("-e", f"gdrcheck_rendered={tmp_path}")):
         done = cluster.play(*options)
